@@ -50,8 +50,8 @@ $(MUTATION): $(DEV)
 demo: $(RUN)  ## watch a simulated rig live on a page
 	$(BIN)/choroid demo --port $(PORT)
 
-grid: $(GRID)  ## watch a whole grid on this computer: hub, members, laboratory, agent
-	$(BIN)/choroid grid demo --port $(GRID_PORT)
+grid: $(GRID)  ## watch a whole grid on this computer: hub, members, laboratory, agent; with TRAIN=1 members train one model
+	$(BIN)/choroid grid demo --port $(GRID_PORT) $(if $(TRAIN),--train)
 
 test: $(DEV)  ## the suite without its longest tests, in as many processes as JOBS says
 	$(PYTEST) -m 'not long'

@@ -39,7 +39,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     ),
     "medium, tissue and parts of a running rig": ("ledger", "vessel", "assay", "tissue", "tubing", "task"),
     "people and agents": ("user", "agent"),
-    "records": ("report", "export", "comparison", "audit"),
+    "records": ("report", "export", "sort", "comparison", "audit"),
     "verify": ("verify",),
     "grid": ("grid",),
     "shell": ("completion",),
@@ -137,6 +137,7 @@ def _parser() -> _GroupedHelp:
         operate,
         recording,
         report,
+        sort,
         tissue,
         virtual,
     )
@@ -147,7 +148,7 @@ def _parser() -> _GroupedHelp:
     parser.commands = commands
     groups = (
         live, virtual, files, device, ledger, distributions, handover, report, export, operate, guards,
-        commissioning, create, tissue, comparison, recording, array, fit, audit,
+        commissioning, create, tissue, comparison, recording, sort, array, fit, audit,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

@@ -3,14 +3,14 @@
 Budgets are counted in bins, and a window is taken two bins wider than its name says. So no true window,
 wherever it begins, and even if each pulse comes as late as its tolerance allows, can hold more than the
 limit; the cost is that a few per cent of a budget may be withheld. What was promised counts, delivered or
-not.
+not. Everything is counted by the frames of delivery, so the order in which pulses are asked for has no effect.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -104,8 +104,15 @@ class Bookings:
     it.
     """
 
-    def __init__(self, sample_rate_hz: float) -> None:
+    def __init__(self, sample_rate_hz: float, rest_s: float) -> None:
+        """Begin without any.
+
+        Args:
+            sample_rate_hz: Frames per second of the array.
+            rest_s: Time without a pulse that ends a session.
+        """
         self._rate = sample_rate_hz
+        self._rest_s = rest_s
         self.organoid = BudgetScope(sample_rate_hz)
         self._requesters: defaultdict[str, BudgetScope] = defaultdict(lambda: BudgetScope(sample_rate_hz))
         self._electrodes: defaultdict[int, BudgetScope] = defaultdict(lambda: BudgetScope(sample_rate_hz))
@@ -118,7 +125,8 @@ class Bookings:
         """Charge (nC) to the organoid in the last hour."""
         self.day = SlidingBudget(max(1, round(STRETCH_S * sample_rate_hz)), round(86_400 / STRETCH_S))
         """Stretches of the last day in which anything was promised, each counted once."""
-        self._session: tuple[int, int] | None = None
+        self._sessions: list[tuple[int, int]] = []
+        """First and last second of each stretch without a rest, in order; each pair of neighbours has a rest between."""
 
     def of_requester(self, requester: str) -> BudgetScope:
         """Return the budgets of one requester."""
@@ -155,7 +163,7 @@ class Bookings:
                 found.add(electrode)
         return found
 
-    def add(self, requester: str, pulses: list[Booking], tolerance_frames: int, rest_s: float) -> None:
+    def add(self, requester: str, pulses: list[Booking], tolerance_frames: int) -> None:
         """Book the pulses of an accepted request."""
         mine = self.of_requester(requester)
         for pulse in pulses:
@@ -168,14 +176,13 @@ class Bookings:
             self._longest = max(self._longest, pulse.end_frame - pulse.first_frame)
             self.hour.add({self.hour.bin_of(pulse.first_frame): pulse.charge_nc})
             for frame in (pulse.first_frame, pulse.first_frame + tolerance_frames):
-                self._mark(self.seconds.bin_of(frame), rest_s)
+                self._mark(self.seconds.bin_of(frame))
                 self._mark_day(self.day.bin_of(frame))
 
     def restore(
         self,
         pulses: list[tuple[int, str, int, float]],
         seconds: list[int],
-        rest_s: float,
         minutes: Mapping[int, float] | None = None,
         stretches: Sequence[int] = (),
         restarts: Sequence[int] = (),
@@ -187,35 +194,46 @@ class Bookings:
         longer by a rest for each restart in it.
         """
         for second in seconds:
-            self._mark(second, rest_s)
+            self._mark(second)
         for stretch in stretches:
             self._mark_day(stretch)
         self.hour.add(minutes or {})
         for frame, requester, electrode, charge_nc in pulses:
-            self.add(requester, [Booking(frame, frame + 1, electrode, charge_nc)], 0, rest_s)
-        if self._session is not None:
-            first, last = self._session
+            self.add(requester, [Booking(frame, frame + 1, electrode, charge_nc)], 0)
+        if self._sessions:
+            first, last = self._sessions[-1]
             within = sum(self.seconds.bin_of(frame) > first for frame in restarts)
-            self._session = first - within * ceil(rest_s), last
+            self._sessions = [(first - within * ceil(self._rest_s), last)]
 
-    def _mark(self, second: int, rest_s: float) -> None:
+    def _mark(self, second: int) -> None:
         if not self.seconds.holds(second):
             self.seconds.add({second: 1.0})
-        self._session = self.session_with(second, rest_s)
+            self._sessions = self._joined(self._sessions, second)
 
     def _mark_day(self, stretch: int) -> None:
         if not self.day.holds(stretch):
             self.day.add({stretch: 1.0})
 
-    def session_with(self, second: int, rest_s: float) -> tuple[int, int]:
-        """First and last second of the stretch without a rest to which a pulse in `second` would belong.
+    def session_with(self, seconds: Collection[int]) -> tuple[int, int]:
+        """Return first and last second of the longest session that would hold any of `seconds`, if all were stimulated.
+
+        A pulse may lie before others that are booked: it may lengthen a session at its beginning, or join two sessions.
+        """
+        sessions = self._sessions
+        for second in seconds:
+            sessions = self._joined(sessions, second)
+        mine = [each for each in sessions if any(each[0] <= second <= each[1] for second in seconds)]
+        return max(mine, key=lambda each: each[1] - each[0])
+
+    def _joined(self, sessions: list[tuple[int, int]], second: int) -> list[tuple[int, int]]:
+        """Return the sessions with one more second.
 
         Whole seconds must differ by one more than the rest, so that no two sessions are closer than it.
         """
-        if self._session is None or second - self._session[1] < rest_s + 1:
-            first, last = self._session or (second, second)
-            return min(first, second), max(last, second)
-        return second, second
+        reach = self._rest_s + 1
+        near = [each for each in sessions if each[0] - second < reach and second - each[1] < reach]
+        one = min((second, *(first for first, _ in near))), max((second, *(last for _, last in near)))
+        return sorted([*(each for each in sessions if each not in near), one])
 
     def forget_before(self, frame: int) -> None:
         """Drop what can no longer bound anything from `frame` on; called about once a second."""
@@ -226,6 +244,8 @@ class Bookings:
         for scope in (*self._requesters.values(), *self._electrodes.values(), self.organoid):
             scope.charge.forget_before(frame)
             scope.pulses.forget_before(frame)
+        oldest = self.seconds.bin_of(frame) - self._rest_s - 1
+        self._sessions = [each for each in self._sessions if each[1] > oldest]
         self.seconds.forget_before(frame)
         self.hour.forget_before(frame)
         self.day.forget_before(frame)

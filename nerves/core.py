@@ -12,8 +12,8 @@ import heapq
 import logging
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -23,7 +23,7 @@ from nerves.bookings import Bookings
 from nerves.brake import Brake
 from nerves.budgets import BudgetUse, budgets_used
 from nerves.card_watch import CardWatch
-from nerves.cards.contract import CardFault, Delivery, ElectrodeCard, FrameBlock, Pulse
+from nerves.cards.contract import CardFault, Delivery, ElectrodeCard, FrameBlock, Pulse, data_sheet, hand_over
 from nerves.commands import (
     Busy,
     Command,
@@ -34,8 +34,8 @@ from nerves.commands import (
     StimulationOutcome,
     ends_something,
 )
-from nerves.detections import ALL, Blank, Spikes
-from nerves.detector import Detection, ElectrodeState, SpikeDetector
+from nerves.detections import Blank, Spikes, blanks_after
+from nerves.detector import Detection, ElectrodeState, MuteCause, SpikeDetector
 from nerves.envelope import Envelope
 from nerves.events import EventKind, EventLog
 from nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
@@ -44,7 +44,7 @@ from nerves.ledger import Fate, StimulationLedger, StimulationWatcher
 from nerves.permit import DAY_S, Permit, Tissue, permit
 from nerves.rates import ACTIVE_HZ, FiringRates
 from nerves.recorder import LedgerRecorder
-from nerves.reflexes import WAIT_S, UploadedReflexes
+from nerves.reflexes import LAG_S, WAIT_S, UploadedReflexes
 from nerves.repeats import KeyReused, Repeats
 from nerves.reporter import DETECTED, Reporter
 from nerves.ring import FrameRing, Gap, SpikeRing
@@ -54,10 +54,6 @@ logger = logging.getLogger(__name__)
 
 HISTORY_S = 5.0
 SPIKES_KEPT = 65_536
-BLANK_OWN_S = 0.005
-"""Blanked time of the stimulated electrode after a pulse; the other electrodes: `BLANK_OTHERS_S`."""
-
-BLANK_OTHERS_S = 0.002
 MAX_WAITING = 1024
 """Commands waiting for the next block; more are turned away unread."""
 
@@ -79,8 +75,15 @@ class Firing:
     observed: int
     active: int
     mean_active_hz: float
+    muted_s: Mapping[str, tuple[float, ...]]
+    """Time since the start (s) in which nothing could be detected, by cause and electrode; `watched_s` is the whole time."""
+    watched_s: float
+    artefacts: int
+    """Crossings rejected as artefacts."""
 
 
+Waiting = tuple[int, int, tuple[Pulse, ...], str]
+"""Pulses that begin together and wait for their frame: the frame, the number of the first, all of them, and their lease."""
 Reflex = Callable[[Spikes, int], Sequence[Request]]
 """A closed loop inside the engine: sees each block's spikes and the next frame, may ask for stimulation at
 once.
@@ -101,7 +104,7 @@ class Core:
         reflex_wait_s: float = WAIT_S,
         detection: Detection | None = None,
     ) -> None:
-        info = card.info
+        info = data_sheet(card)
         self.info = info
         self.envelope = envelope
         self.frames = FrameRing(round(HISTORY_S * info.sample_rate_hz), info.electrodes)
@@ -115,26 +118,31 @@ class Core:
         self._ledger = ledger
         self._record = LedgerRecorder(ledger)
         detection = detection or Detection()
-        self._detector = SpikeDetector(
-            info.electrodes,
-            info.sample_rate_hz,
-            info.uv_per_unit,
-            mains_hz=detection.mains_hz,
-            common_reference=detection.common_reference,
+        self._detector = self._reflex_detector = SpikeDetector(
+            info.electrodes, info.sample_rate_hz, info.uv_per_unit, detection=detection
         )
+        if detection.reflex_filter is not None:
+            self._reflex_detector = SpikeDetector(
+                info.electrodes,
+                info.sample_rate_hz,
+                info.uv_per_unit,
+                detection=replace(detection, filter=detection.reflex_filter),
+            )
+        self._detectors = tuple(dict.fromkeys((self._detector, self._reflex_detector)))
         self._unobserved = self._detector.unobserved_frames
+        self._watched_frames = 0
         self._rates = FiringRates(info.electrodes, info.sample_rate_hz)
         self._leases = Leases(info.electrodes, info.sample_rate_hz, session=ledger.session, new_id=new_lease_id)
         self.events = EventLog(ledger.session)
         self.events.add(EventKind.ENGINE_STARTED, 0, "the engine has started; earlier leases and pulses are gone")
         self.uploaded = UploadedReflexes(self.events, reflex_wait_s)
         self._repeats = Repeats(ledger)
-        self._bookings = Bookings(info.sample_rate_hz)
+        self._bookings = Bookings(info.sample_rate_hz, envelope.rest_s)
         self._monitor = ResponseMonitor(info.sample_rate_hz, envelope.rest_s)
         self._watch = CardWatch(self.events, info.electrodes, info.sample_rate_hz)
         self._impedances = card.impedances()
         self._commands: deque[Command] = deque()
-        self._due: list[tuple[int, int, Pulse, str]] = []
+        self._due: list[Waiting] = []
         self._handed: dict[int, Pulse] = {}
         self._outcomes: dict[int, StimulationOutcome] = {}
         self._undisclosed: list[tuple[StimulationOutcome, StimulateCommand]] = []
@@ -145,7 +153,7 @@ class Core:
         if self._brake.why:
             self.events.add(EventKind.STIMULATION_STOPPED, 0, self._brake.why)
         past = ledger.past(info.sample_rate_hz)
-        self._bookings.restore(past.pulses, past.seconds, envelope.rest_s, past.minutes, past.stretches, past.restarts)
+        self._bookings.restore(past.pulses, past.seconds, past.minutes, past.stretches, past.restarts)
         self._tissue = tissue or Tissue()
         self.permit: Permit = permit(self._tissue, 0.0)
         """What age and review of the organoid allow now."""
@@ -163,7 +171,7 @@ class Core:
     @property
     def pending(self) -> int:
         """Pulses accepted whose fate is not known yet."""
-        return len(self._due) + len(self._handed)
+        return len(self._outcomes)
 
     @property
     def leases(self) -> int:
@@ -184,6 +192,11 @@ class Core:
     def detector_latency_frames(self) -> int:
         """Frames from a spike to the frame in which it is reported."""
         return self._detector.latency_frames
+
+    @property
+    def reflex_latency_frames(self) -> int:
+        """Frames from a spike to the frame in which reflexes see it."""
+        return self._reflex_detector.latency_frames
 
     def watch_stimulation(self, watcher: StimulationWatcher) -> None:
         """Have `watcher` receive what the stimulation ledger commits from now on."""
@@ -230,6 +243,7 @@ class Core:
         rates = self._rates.rates_hz()
         observed = self._rates.observed()
         active = rates[observed & (rates >= ACTIVE_HZ)]
+        muted_s = self._detector.muted_frames / self.info.sample_rate_hz
         return Firing(
             frame=self.next_frame,
             rates_hz=tuple(rates.tolist()),
@@ -238,6 +252,9 @@ class Core:
             observed=int(observed.sum()),
             active=int(active.size),
             mean_active_hz=float(active.mean()) if active.size else 0.0,
+            muted_s={cause.name: tuple(muted_s[cause].tolist()) for cause in MuteCause},
+            watched_s=self._watched_frames / self.info.sample_rate_hz,
+            artefacts=self._detector.artefacts,
         )
 
     def observed_electrodes(self) -> NDArray[np.bool_]:
@@ -254,38 +271,47 @@ class Core:
         Raises ValueError when the array's frames run backwards.
         """
         self._heed_faults(block)
-        spikes = self._observe(block) if len(block.samples) else _NO_SPIKES
+        spikes, seen = self._observe(block) if len(block.samples) else (_NO_SPIKES, _NO_SPIKES)
         now = self.next_frame
         self._confirm(block.deliveries)
         starts = sorted(delivery.frame for delivery in block.deliveries if delivery.frame is not None)
         self._monitor.note(starts, spikes.frames, now - self._detector.latency_frames, self._observed)
         self._stop_if_ordered()
         self._end_leases(self._leases.expire(now), "the lease ended")
-        self.uploaded.begin(spikes, now, self._leases)
+        self._withdraw(self.trouble or ("the tissue hardly answers any more" if self._monitor.lost else ""))
+        self.uploaded.begin(seen, now, self._leases, behind=self._is_behind(now))
         if now >= self._next_second:
             self._every_second(now)
         while self._commands:
             self._obey(self._commands.popleft(), now)
         for reflex in self.reflexes:
-            for request in reflex(spikes, now):
+            for request in reflex(seen, now):
                 self._decide(StimulateCommand(request, _ignore_outcome, _ignore_outcome, lambda: False), now)
         for command in self.uploaded.commands(now):
             self._decide(command, now)
         self._hand_over(now)
         return spikes
 
-    def _observe(self, block: FrameBlock) -> Spikes:
-        """Detect the spikes of a block, and keep both."""
+    def _is_behind(self, now: int) -> bool:
+        """Return whether the array is so far ahead that no block may wait for the graphs of uploaded reflexes."""
+        lag = max(2 * self.info.block_frames, round(LAG_S * self.info.sample_rate_hz))
+        return len(self.uploaded) > 0 and self._card.now_frame() - now > lag
+
+    def _observe(self, block: FrameBlock) -> tuple[Spikes, Spikes]:
+        """Detect the spikes of a block, and keep both. Return the spikes, and those that reflexes see."""
         self._take_gap(block)
         self._blank(block)
-        spikes = self._detector.process(block.samples, block.first_frame)
+        spikes = seen = self._detector.process(block.samples, block.first_frame)
+        if self._reflex_detector is not self._detector:
+            seen = self._reflex_detector.process(block.samples, block.first_frame)
         unobserved = self._detector.unobserved_frames
         self._rates.add(block.first_frame, len(block.samples), spikes, unobserved - self._unobserved)
         self._unobserved = unobserved
+        self._watched_frames += len(block.samples)
         self.frames.append(block.first_frame, block.samples)
         self.spikes.append(spikes)
         self._next_frame = block.first_frame + len(block.samples)
-        return spikes
+        return spikes, seen
 
     def _heed_faults(self, block: FrameBlock) -> None:
         """Mute electrodes whose hardware does not work; end all leases when none works."""
@@ -307,7 +333,7 @@ class Core:
         """Record frames that the array lost, restart the filter and end all leases (N3, N5)."""
         expected = self._next_frame
         if expected is None:
-            self._detector.restart(block.first_frame)
+            self._restart(block.first_frame)
         elif block.first_frame < expected:
             raise ValueError(
                 f"array {self.info.name}: frame {block.first_frame} came when {expected} was next;"
@@ -317,7 +343,7 @@ class Core:
             gap = Gap(expected, block.first_frame, "array")
             self.gaps += 1
             self.lost_frames += gap.end_frame - gap.first_frame
-            self._detector.restart(block.first_frame)
+            self._restart(block.first_frame)
             self._record.write(lambda: self._ledger.lost(gap))
             why = "the array lost frames; how long it was silent is not known"
             self.events.add(EventKind.GAP, gap.first_frame, "the array lost frames", end_frame=gap.end_frame)
@@ -326,18 +352,21 @@ class Core:
     def _blank(self, block: FrameBlock) -> None:
         """Blank the electrodes around each pulse that began in this block (N8)."""
         rate = self.info.sample_rate_hz
-        self._detector.blank(self._watch.mute(block))
-        blanks = []
+        blanks = self._watch.mute(block)
+        stimulated: list[Blank] = []
         for delivery in block.deliveries:
             if delivery.frame is not None:
                 length_s = sum(phase.duration_us for phase in delivery.pulse.phases) * 1e-6
-                others = delivery.frame + round((length_s + BLANK_OTHERS_S) * rate)
-                own = delivery.frame + round((length_s + BLANK_OWN_S) * rate)
-                blanks.append(Blank(ALL, delivery.frame, others))
-                blanks.append(Blank(delivery.pulse.electrode, delivery.frame, own))
-        if blanks:
-            self._detector.blank(blanks)
-            self._record.write(lambda: self._ledger.blanked(blanks))
+                stimulated += blanks_after(delivery.pulse.electrode, delivery.frame, length_s, rate)
+        for detector in self._detectors:
+            detector.blank([*blanks, *stimulated])
+        if stimulated:
+            self._record.write(lambda: self._ledger.blanked(stimulated))
+
+    def _restart(self, frame: int) -> None:
+        """Begin detection again after a gap."""
+        for detector in self._detectors:
+            detector.restart(frame)
 
     def _confirm(self, deliveries: Sequence[Delivery]) -> None:
         """Record what the array says became of pulses, and notify their clients."""
@@ -428,11 +457,12 @@ class Core:
             )
         outcome = command.outcome = StimulationOutcome(decision, now)
         if self._record.write(lambda: self._note(request, outcome)):
-            for pulse in outcome.pulses:
-                heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, request.lease))
-                self._outcomes[pulse.id] = outcome
+            for first in range(0, len(outcome.pulses), len(request.electrodes) or 1):
+                pulses = tuple(outcome.pulses[first : first + len(request.electrodes)])
+                heapq.heappush(self._due, (pulses[0].at_frame, pulses[0].id, pulses, request.lease))
+                self._outcomes |= dict.fromkeys((pulse.id for pulse in pulses), outcome)
             if decision.accepted:
-                book(request, decision, self._bookings, self.envelope)
+                book(request, decision, self._bookings)
         else:
             outcome.decision = StimulationDecision(False, (*decision.reasons, Reason("ledger", self._record.trouble)))
         self._undisclosed.append((outcome, command))
@@ -444,17 +474,18 @@ class Core:
     def _hand_over(self, now: int) -> None:
         """Commit what was decided, give the array the pulses that are due before the next block, and announce it."""
         due = self._take_due(now)
-        if due:
-            self._record.write(lambda: self._ledger.fates([(pulse.id, "handed", None, "") for pulse in due]))
+        handed: list[Fate] = [(pulse.id, "handed", None, "") for _, _, pulses, _ in due for pulse in pulses]
+        if handed:
+            self._record.write(lambda: self._ledger.fates(handed))
         if not self._record.commit():
-            for pulse in due:
-                heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, ""))
+            for entry in due:
+                heapq.heappush(self._due, entry)
             self._refuse_undisclosed()
             self._cancel(list(self._due), self._record.trouble)
             due = []
-        for pulse in due:  # before the answers, which wake other threads
-            self._handed[pulse.id] = pulse
-            self._card.stimulate(pulse)
+        for _, _, pulses, _ in due:  # before the answers, which wake other threads
+            self._handed |= {pulse.id: pulse for pulse in pulses}
+            hand_over(self._card, pulses)
         undisclosed, self._undisclosed = self._undisclosed, []
         for outcome, command in undisclosed:
             command.decided(outcome)
@@ -463,19 +494,22 @@ class Core:
             else:
                 outcome.listeners.append(command.finished)
 
-    def _take_due(self, now: int) -> list[Pulse]:
+    def _take_due(self, now: int) -> list[Waiting]:
         """Take the pulses that are due before the next block; drop those whose latest frame has passed."""
         horizon = now + self.info.block_frames + self.info.lead_frames
-        due: list[Pulse] = []
+        due: list[Waiting] = []
         fates: list[Fate] = []
         while self._due and self._due[0][0] <= horizon:
-            _, _, pulse, lease = heapq.heappop(self._due)
+            entry = heapq.heappop(self._due)
+            _, _, pulses, lease = entry
             if self._leases.silent(lease, now):
-                fates.append((pulse.id, "cancelled", None, f"no heartbeat of its lease for {SILENCE_S * 1000:g} ms"))
-            elif pulse.not_after < now:
-                fates.append((pulse.id, "dropped", None, "the engine came too late for its latest frame"))
+                why = f"no heartbeat of its lease for {SILENCE_S * 1000:g} ms"
+                fates += [(pulse.id, "cancelled", None, why) for pulse in pulses]
+            elif pulses[0].not_after < now:
+                why = "the engine came too late for its latest frame"
+                fates += [(pulse.id, "dropped", None, why) for pulse in pulses]
             else:
-                due.append(pulse)
+                due.append(entry)
         self._finish(fates)
         return due
 
@@ -510,6 +544,11 @@ class Core:
         if not self._handed:
             self._brake.confirm()
 
+    def _withdraw(self, why: str) -> None:
+        """Cancel every waiting pulse for a reason that has come up since it was accepted; an empty one cancels none."""
+        if why and self._due:
+            self._cancel(list(self._due), why)
+
     def _end_leases(self, ended: Sequence[Lease], why: str) -> None:
         """Cancel every waiting pulse of these leases (N3), and tell their holders."""
         for lease in ended:
@@ -526,12 +565,12 @@ class Core:
             names = {lease.id for lease in ended}
             self._cancel([entry for entry in self._due if entry[3] in names], why)
 
-    def _cancel(self, entries: Sequence[tuple[int, int, Pulse, str]], why: str) -> None:
+    def _cancel(self, entries: Sequence[Waiting], why: str) -> None:
         if entries:
             gone = {entry[1] for entry in entries}
             self._due = [entry for entry in self._due if entry[1] not in gone]
             heapq.heapify(self._due)
-            self._finish([(number, "cancelled", None, why) for number in sorted(gone)])
+            self._finish([(pulse.id, "cancelled", None, why) for entry in entries for pulse in entry[2]])
 
     def _finish(self, fates: Sequence[Fate]) -> None:
         """Record the last states of pulses, and notify the clients whose last pulse this was."""
@@ -556,7 +595,9 @@ class Core:
         self._impedances = self._watch.known(self._card.impedances())
         self._bookings.forget_before(now)
         self._record.try_again()
-        self.permit = permit(self._tissue, now / self.info.sample_rate_hz / DAY_S)
+        before, self.permit = self.permit.level, permit(self._tissue, now / self.info.sample_rate_hz / DAY_S)
+        if self.permit.level.charge_nc < before.charge_nc or self.permit.level.duty < before.duty:
+            self._withdraw(f"less is allowed now: {self.permit.reason}")
         self.load = load(self._bookings, self._monitor, self.envelope)
         self.budgets = budgets_used(self._bookings, self.envelope)
         late = now - round(self.info.sample_rate_hz)

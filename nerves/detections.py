@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 ALL = -1
 """Electrode of a :class:`Blank` that means every electrode."""
 
+BLANK_OWN_S = 0.005
+"""Blanked time of the stimulated electrode after a pulse; the other electrodes: `BLANK_OTHERS_S`."""
+
+BLANK_OTHERS_S = 0.002
+
 
 @dataclass(frozen=True, slots=True)
 class Blank:
@@ -18,6 +23,13 @@ class Blank:
     electrode: int
     first_frame: int
     end_frame: int
+
+
+def blanks_after(electrode: int, frame: int, length_s: float, sample_rate_hz: float) -> list[Blank]:
+    """Return what is blanked around a pulse of `length_s` that begins at `frame` (N8)."""
+    others = frame + round((length_s + BLANK_OTHERS_S) * sample_rate_hz)
+    own = frame + round((length_s + BLANK_OWN_S) * sample_rate_hz)
+    return [Blank(ALL, frame, others), Blank(electrode, frame, own)]
 
 
 @dataclass(frozen=True, slots=True)

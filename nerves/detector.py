@@ -14,8 +14,13 @@ bursts do not raise it. It has a floor, follows a lasting step within 0.1 s, and
 **Spike.** The lowest value after a fresh crossing of −4.75 σ, when four samples (at 25 kHz) are not lower; at least 1 ms
 after the one before, and within 2.5 ms at least a quarter of its size. Its frame is that of the trough at the electrode.
 
+**Artefact.** When many channels are beyond their thresholds, and a trough is about to be reported, the last millisecond of
+all live channels is compared with one wave that has another gain on each. An artefact is that wave, on most channels. Spikes
+of a volley come at different times, and one neuron that many electrodes see arrives later and smaller with distance. What may
+be either is taken for spikes; a known pitch of the array leaves less doubt.
+
 **Muted.** Nothing is detected on a channel while it is blanked (N8; the filter receives the last good sample), at a rail,
-flat or noisy, or while more channels are beyond their thresholds at once than spikes can bring there (an artefact).
+flat or noisy, or within 2.2 ms after an artefact. The time is counted by channel and cause.
 """
 
 from __future__ import annotations
@@ -30,14 +35,10 @@ from numpy.typing import NDArray
 
 from nerves import kernels
 from nerves.cards.contract import Frames
+from nerves.cards.geometry import ArrayGeometry
 from nerves.detections import Blank, Spikes
 from nerves.kernels import SETUP
 
-LONG_S = 1.24e-3
-SHORT_S = 0.2e-3
-"""Lengths of the running means of the filter; the short one is applied twice."""
-
-LOOK_S = 0.16e-3
 REFRACTORY_S = 1e-3
 SHADOW_S = 2.5e-3
 EXCLUDE_S = 1.6e-3
@@ -50,15 +51,43 @@ WINDOW_S = 8e-3
 STATE_S = 1.0
 """Time (s) for which a channel is called saturated after it was at a rail."""
 
-COINCIDENCE = 0.25
+ARTEFACT_SHARE = 0.6
 MIN_COINCIDENT = 4
-"""More channels than this, and than this share of all, beyond their thresholds in one frame are an artefact."""
+"""An artefact reaches this share of the live channels with one wave; with at most four channels beyond their thresholds in
+one frame, or half of this share, none is looked for."""
+
+REACH_UM = 100.0
+"""Distance at which a neuron is not seen any more."""
+
+MIN_PITCH_UM = 15.0
+"""Distance of neighbouring electrodes where none is known: that of the densest arrays."""
 
 MIN_RATE_HZ = 10_000.0
 RAIL_MARGIN = 8
 """Distance (units) from the largest sample that counts as the rail."""
 
 MAINS_HZ = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpikeFilter:
+    """Describes a filter by its lengths in seconds, and with it the band and the delay of a detector."""
+
+    long_s: float
+    """Length of the running mean that is subtracted; a symmetric filter delays by half of it."""
+    short_s: float
+    """Length of the running mean that is applied twice."""
+    look_s: float
+    """Time without a lower value that ends the search for a trough."""
+    symmetric: bool = True
+    """Whether the short means are in the middle of the long one, so that a spike keeps its shape; else they end with it."""
+
+
+LINEAR_PHASE = SpikeFilter(1.24e-3, 0.2e-3, 0.16e-3)
+LOW_DELAY = SpikeFilter(2.04e-3, 0.16e-3, 0.08e-3, symmetric=False)
+"""For reflexes: reports a spike 0.2 ms after its trough instead of 0.76, and finds fewer small ones. Its long mean holds a
+spike and the positive wave after it; a shorter one makes an echo of a large spike when the trough leaves it.
+"""
 
 
 class ElectrodeState(IntEnum):
@@ -74,27 +103,69 @@ class ElectrodeState(IntEnum):
     BLANKED = kernels.BLANKED
 
 
+class MuteCause(IntEnum):
+    """Says why nothing is detected on a channel; of several causes, the one that lasts longest is counted."""
+
+    STIMULATION = kernels.BY_STIMULATION
+    ARTEFACT = kernels.BY_ARTEFACT
+    RAIL = kernels.BY_RAIL
+    FLAT = kernels.BY_FLAT
+    NOISE = kernels.BY_NOISE
+    START = kernels.BY_START
+
+
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Configures the detector for a laboratory: frequency of the mains (0: none), and the reference of the signals."""
+    """Configures the detector for a laboratory."""
 
     mains_hz: float = MAINS_HZ
+    """Frequency of the mains, 50 or 60; 0 switches the comb off."""
     common_reference: bool = False
+    """Whether the median of the live channels is subtracted from each; takes several times as long."""
+    artefact_share: float = ARTEFACT_SHARE
+    """Share of the live channels on which the same wave at the same time is an artefact."""
+    pitch_um: float = MIN_PITCH_UM
+    """Distance of neighbouring electrodes, which says how many of them one neuron may reach. What reaches more is an artefact
+    from half of the share on, and with less doubt."""
+    filter: SpikeFilter = LINEAR_PHASE
+    """Filter of the detector."""
+    reflex_filter: SpikeFilter | None = None
+    """Filter of a second detector, whose spikes reflexes see; None: they see those of the first."""
 
     @classmethod
-    def of(cls, mains: str, reference: str) -> Detection:
-        """Return what the keys `mains` and `reference` of a rig file mean.
+    def of(
+        cls,
+        mains: str,
+        reference: str,
+        artefact_share_pct: float = 100.0 * ARTEFACT_SHARE,
+        pitch_um: float | None = None,
+        reflex_filter: str = "linear-phase",
+        *,
+        geometry: ArrayGeometry | None = None,
+    ) -> Detection:
+        """Return what the keys `mains`, `reference`, `artefact_share`, `pitch` and `reflex_filter` of a rig file mean.
+
+        Without a pitch that of the geometry is taken, if it is known.
 
         Raises:
             ValueError: One of the words is unknown.
         """
         grids, references = {"50 Hz": 50.0, "60 Hz": 60.0, "none": 0.0}, {"ground": False, "median": True}
-        if mains not in grids or reference not in references:
+        filters = {"linear-phase": None, "low-delay": LOW_DELAY}
+        if mains not in grids or reference not in references or reflex_filter not in filters:
             raise ValueError(
-                f"detection: mains “{mains}”, reference “{reference}”; write {' or '.join(grids)}, and"
-                f" {' or '.join(references)}"
+                f"detection: mains “{mains}”, reference “{reference}”, reflex_filter “{reflex_filter}”; write"
+                f" {' or '.join(grids)}, {' or '.join(references)}, and {' or '.join(filters)}"
             )
-        return cls(grids[mains], references[reference])
+        if pitch_um is None and geometry is not None and math.isfinite(geometry.pitch_um):
+            pitch_um = geometry.pitch_um
+        return cls(
+            grids[mains],
+            references[reference],
+            artefact_share_pct / 100.0,
+            pitch_um or MIN_PITCH_UM,
+            reflex_filter=filters[reflex_filter],
+        )
 
 
 def _odd(frames: float) -> int:
@@ -102,7 +173,7 @@ def _odd(frames: float) -> int:
 
 
 def _setup(
-    channels: int, sample_rate_hz: float, uv_per_unit: float, rail: int, mains_hz: float, common_reference: bool
+    channels: int, sample_rate_hz: float, uv_per_unit: float, rail: int, detection: Detection
 ) -> NDArray[np.void]:
     """Return the constants of the compiled functions.
 
@@ -115,11 +186,14 @@ def _setup(
         )
     every = kernels.EVERY
     setup = np.zeros(1, SETUP)
-    long, short = _odd(LONG_S * sample_rate_hz), max(2, round(SHORT_S * sample_rate_hz))
+    band = detection.filter
+    long, short = _odd(band.long_s * sample_rate_hz), max(2, round(band.short_s * sample_rate_hz))
     setup["long"], setup["short"] = long, short
-    setup["lag"] = long // 2 - (short - 1)
+    setup["lag"] = long // 2 - (short - 1) if band.symmetric else 0  # then the long mean ends with the short ones
+    setup["delay"] = setup["lag"] + short - 1
+    setup["clear"] = long if band.symmetric else 2 * long  # what the long mean lets go of makes an echo
     for name, seconds in (
-        ("look", LOOK_S),
+        ("look", band.look_s),
         ("refractory", REFRACTORY_S),
         ("shadow", SHADOW_S),
         ("exclude", EXCLUDE_S),
@@ -128,13 +202,15 @@ def _setup(
         ("settle", SETTLE_S),
     ):
         setup[name] = max(1, round(seconds * sample_rate_hz))
-    setup["past"] = every * math.ceil(0.75 * long / every)
+    setup["past"] = every * math.ceil(0.75 * LINEAR_PHASE.long_s * sample_rate_hz / every)
     setup["window"] = every * round(WINDOW_S * sample_rate_hz / every)
     setup["second"] = every * round(sample_rate_hz / every)
     setup["rail"] = rail - RAIL_MARGIN
-    setup["max_at_once"] = max(MIN_COINCIDENT, math.floor(COINCIDENCE * channels))
-    setup["rate_hz"], setup["mains_hz"], setup["uv"] = sample_rate_hz, mains_hz, uv_per_unit
-    setup["reference"] = common_reference
+    setup["many"] = MIN_COINCIDENT
+    setup["share"] = detection.artefact_share
+    setup["reach"] = math.pi * (REACH_UM / detection.pitch_um) ** 2
+    setup["rate_hz"], setup["mains_hz"], setup["uv"] = sample_rate_hz, detection.mains_hz, uv_per_unit
+    setup["reference"] = detection.common_reference
     return setup
 
 
@@ -152,8 +228,7 @@ class SpikeDetector:
         *,
         first_frame: int = 0,
         rail: int = 32_767,
-        mains_hz: float = MAINS_HZ,
-        common_reference: bool = False,
+        detection: Detection | None = None,
     ) -> None:
         """Make a detector.
 
@@ -163,19 +238,22 @@ class SpikeDetector:
             uv_per_unit: Microvolts of one unit of a sample.
             first_frame: Number of the first frame.
             rail: Largest sample that the converter gives.
-            mains_hz: 50 or 60; 0 switches the comb off.
-            common_reference: Subtract the median of the live channels; takes several times as long.
+            detection: Configuration; the usual one if left out.
 
         Raises:
             ValueError: The sample rate is too low.
         """
         self._electrodes = electrodes
-        self._setups = _setup(electrodes, sample_rate_hz, uv_per_unit, rail, mains_hz, common_reference)
+        detection = detection or Detection()
+        mains_hz = detection.mains_hz
+        self._setups = _setup(electrodes, sample_rate_hz, uv_per_unit, rail, detection)
         setup = self._setups[0]
         self._history = int(setup["long"] + setup["look"] + 1)
         self._state_frames = round(STATE_S * sample_rate_hz)
         self._clock = np.full(kernels.CLOCKS, -1, np.int64)
         self._clock[kernels.ARTEFACTS :] = 0
+        self._clock[kernels.ENOUGH] = max(MIN_COINCIDENT, math.floor(0.5 * detection.artefact_share * electrodes))
+        self._clock[kernels.MANY] = self._clock[kernels.COMMON] = -(1 << 62)
         self._mains = np.zeros(kernels.MAINS)
         self._mains[kernels.HZ] = mains_hz
         bins = round(sample_rate_hz / mains_hz) if mains_hz > 0.0 else 1
@@ -186,12 +264,13 @@ class SpikeDetector:
             self._marks[name] = -1
         for name in (kernels.LAST, kernels.RAIL):
             self._marks[name] = -(1 << 62)
-        self._counts = np.zeros((2, electrodes), np.int64)
+        self._blanked = np.zeros(electrodes, np.int64)
+        self._counts = np.zeros((kernels.CAUSES, electrodes), np.int64)
         self._next_frame = first_frame
         self._capacity = 0
         self._out = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         self._pending: list[Blank] = []
-        self.latency_frames = int(setup["long"] // 2 + setup["look"])
+        self.latency_frames = int(setup["delay"] + setup["look"])
         """Frames from a trough to the frame in which it is reported."""
         self.restart(first_frame)
 
@@ -209,13 +288,19 @@ class SpikeDetector:
     @property
     def blanked_frames(self) -> NDArray[np.int64]:
         """Frames blanked so far, by electrode (N8)."""
-        counted: NDArray[np.int64] = self._counts[0]
-        return counted
+        return self._blanked
 
     @property
     def unobserved_frames(self) -> NDArray[np.int64]:
         """Frames so far in which no spike could be detected, by electrode: blanked or muted (the latter in steps of four)."""
-        counted: NDArray[np.int64] = self._counts.sum(axis=0)
+        counted: NDArray[np.int64] = self._counts.sum(axis=0) + self._blanked
+        return counted
+
+    @property
+    def muted_frames(self) -> NDArray[np.int64]:
+        """The same by :class:`MuteCause`, shape (causes, electrodes)."""
+        counted = self._counts.copy()
+        counted[kernels.BY_STIMULATION] += self._blanked
         return counted
 
     @property
@@ -248,6 +333,7 @@ class SpikeDetector:
         for name in (kernels.BELOW, kernels.SEEN, kernels.RUN):
             self._marks[name] = 0
         until = frame + int(self._setups["settle"][0])
+        self._marks[kernels.WHY][self._marks[kernels.MUTE_UNTIL] < until] = kernels.BY_START
         np.maximum(self._marks[kernels.MUTE_UNTIL], until, out=self._marks[kernels.MUTE_UNTIL])
         self._clock[kernels.HORIZON] = max(self._clock[kernels.HORIZON], until)
         self._lanes[[kernels.POWER, kernels.MOVES, kernels.USED]] = 0.0
@@ -280,6 +366,7 @@ class SpikeDetector:
             self._mains,
             self._comb,
             self._tiles,
+            self._blanked,
             self._counts,
             self._past,
             self._work,

@@ -121,13 +121,15 @@ HARD: Final = {
     "voltage_v": 2.0,
     "impedance_age_s": 7 * 86_400.0,
     "duty": 0.9,
+    "session_s": 1200.0,
     "day_h": 20.0,
     "ahead_s": 60.0,
     "tolerance_s": 0.01,
     "pulses_per_request": 1024,
     "pending": 65_536,
 }
-"""What no configuration may exceed. The charge limit is that of the CL1; the rest is engineering judgement.
+"""What no configuration may exceed. The charge limit is that of the CL1; the rest is engineering judgement. The
+limiter of the card process drops what comes after 1,320 s without a rest, so no envelope may allow a longer session.
 """
 
 

@@ -30,6 +30,7 @@ from nerves.leases import Lease, LeaseRefused
 from nerves.messages import (
     ELECTRODE_STATES,
     array_metrics,
+    geometry_message,
     ledger_record,
     living_lease,
     metrics_reply,
@@ -90,6 +91,10 @@ class Gateway(pb_grpc.NervesServicer):
             impedance_kohm=[z or 0.0 for z in self._core.impedances()],
             replay=info.replay,
             stimulates=info.stimulates,
+            skew_us=info.skew_us,
+            jitter_us=info.jitter_us,
+            geometry=None if info.geometry is None else geometry_message(info.geometry),
+            reflex_latency_frames=self._core.reflex_latency_frames,
         )
 
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusReply:
@@ -129,6 +134,9 @@ class Gateway(pb_grpc.NervesServicer):
                 for fault in self._core.card_faults
             ],
             recording_problem=self.recording_problem(),
+            muted=[pb.Muted(cause=cause, seconds=seconds) for cause, seconds in firing.muted_s.items()],
+            watched_s=firing.watched_s,
+            artefacts=firing.artefacts,
         )
 
     async def StreamSummary(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nerves.bookings import STRETCH_S, Booking, Bookings, SlidingBudget
-from nerves.cards.contract import ArrayInfo, Impedance, Phase
+from nerves.cards.contract import ArrayInfo, Impedance, Phase, apart
 from nerves.envelope import UNLIMITED, AgentBudget, Envelope, disc_area_cm2, shannon_k
 from nerves.permit import OPEN, ORDINARY, Permit
 
@@ -39,7 +39,7 @@ class Request:
     """What a client requests: the same pulse on each of `electrodes`, `pulses` times, every `period_frames`.
 
     `at_frame` 0 means as soon as possible. `not_after` is the latest frame at which the first pulse may
-    begin (0: 1 ms after `at_frame`); later pulses have the same tolerance.
+    begin (0: 1 ms after `at_frame`, more on a card without deadlines); later pulses have the same tolerance.
     """
 
     requester: str
@@ -127,14 +127,15 @@ def decide(request: Request, view: GovernorView, envelope: Envelope) -> Stimulat
     charge_nc = math.fsum(abs(phase.charge_nc) for phase in request.phases)
     earliest = view.next_frame + view.info.lead_frames
     at_frame = request.at_frame or earliest
-    tolerance = _tolerance(request, at_frame, rate)
+    tolerance = _tolerance(request, at_frame, view.info)
     starts = tuple(at_frame + k * request.period_frames for k in range(request.pulses))
     permission = tuple(_permission(request, view))
     time = tuple(_time(starts, tolerance, earliest, view, envelope))
     reasons = [
         *permission,
+        *_together(request, view.info),
         *_waveform(request.phases, view.info, envelope),
-        *_electrodes(request, view, envelope),
+        *_electrodes(request, starts[-1] + tolerance, view, envelope),
         *time,
     ]
     if not (permission or time):  # now every start lies within `ahead_s`, and the work is bounded
@@ -147,21 +148,27 @@ def decide(request: Request, view: GovernorView, envelope: Envelope) -> Stimulat
     return StimulationDecision(True, (), starts, tolerance, length, charge_nc)
 
 
-def _tolerance(request: Request, at_frame: int, rate: float) -> int:
+def _tolerance(request: Request, at_frame: int, info: ArrayInfo) -> int:
     """Return how many frames late the first pulse may begin."""
     if request.not_after:
         return request.not_after - at_frame
-    return round((TOLERANCE_S if request.at_frame else SOON_TOLERANCE_S) * rate)
+    usual = round((TOLERANCE_S if request.at_frame else SOON_TOLERANCE_S) * info.sample_rate_hz)
+    return max(usual, _jitter(info))
 
 
-def book(request: Request, decision: StimulationDecision, bookings: Bookings, envelope: Envelope) -> None:
+def _jitter(info: ArrayInfo) -> int:
+    """Return how many frames late the card may begin a pulse."""
+    return math.ceil(info.jitter_us * 1e-6 * info.sample_rate_hz)
+
+
+def book(request: Request, decision: StimulationDecision, bookings: Bookings) -> None:
     """Enter an accepted request, so that the next decision counts it."""
     pulses = [
         Booking(start, start + decision.tolerance + decision.length, electrode, decision.charge_nc)
         for start in decision.starts
         for electrode in request.electrodes
     ]
-    bookings.add(request.requester, pulses, decision.tolerance, envelope.rest_s)
+    bookings.add(request.requester, pulses, decision.tolerance)
 
 
 def _malformed(request: Request, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
@@ -225,6 +232,13 @@ def _permission(request: Request, view: GovernorView) -> Iterator[Reason]:
         )
 
 
+def _together(request: Request, info: ArrayInfo) -> Iterator[Reason]:
+    """Yield why the card cannot begin the pulses of several electrodes in one frame."""
+    why = apart(info) if len(request.electrodes) > 1 else ""
+    if why:
+        yield Reason("together", f"{why}; ask for one electrode at a time")
+
+
 def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> Iterator[Reason]:
     """Yield what is wrong with one pulse: polarity, balance, charge, density, Shannon's k, current and timing."""
     active = [phase for phase in phases if phase.current_ua != 0.0]
@@ -281,10 +295,11 @@ def _charges(phases: Sequence[Phase], active: Sequence[Phase], info: ArrayInfo, 
         )
 
 
-def _electrodes(request: Request, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
-    """Yield a reason for each electrode whose impedance is unknown, old or out of range (N2), or would need too high a
-    voltage.
+def _electrodes(request: Request, last: int, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
+    """Yield a reason for each electrode whose impedance is unknown, out of range, or old by the frame of the `last` pulse,
+    or that would need too high a voltage (N2).
     """
+    ahead_s = min(max(0.0, (last - view.next_frame) / view.info.sample_rate_hz), envelope.ahead_s)
     current = max(abs(phase.current_ua) for phase in request.phases)
     limit_v = min(envelope.voltage_v, view.info.compliance_v)
     for electrode in request.electrodes:
@@ -293,7 +308,7 @@ def _electrodes(request: Request, view: GovernorView, envelope: Envelope) -> Ite
             yield Reason("impedance", f"the impedance of electrode {electrode} is not known; measure it")
             continue
         age_s = (view.next_frame - impedance.at_frame) / view.info.sample_rate_hz
-        if not 0 <= age_s <= envelope.impedance_age_s:
+        if not 0 <= age_s <= envelope.impedance_age_s - ahead_s:
             yield Reason(
                 "impedance",
                 f"electrode {electrode} was last measured {age_s:.0f} s ago; measure again",
@@ -317,6 +332,12 @@ def _time(
         yield Reason("time", f"frame {starts[0]} is past or too near; the earliest possible is {earliest}")
     if tolerance < 0:
         yield Reason("time", f"not_after lies before frame {starts[0]}; the pulse could never be in time")
+    elif tolerance < _jitter(view.info):
+        yield Reason(
+            "jitter",
+            f"{view.info.name} has no deadlines and may begin a pulse {_jitter(view.info)} frames late; this one may be"
+            f" late by {tolerance}; allow more (not_after), or use a card with deadlines",
+        )
     yield from _over("tolerance", "the pulse may be late by", tolerance / rate, envelope.tolerance_s, "s")
     ahead_s = (starts[-1] - view.next_frame) / rate
     yield from _over("ahead", "the last pulse lies ahead by", ahead_s, envelope.ahead_s, "s")
@@ -421,8 +442,9 @@ def _welfare(
     new = _new_bins(starts, tolerance, seconds)
     limit_s = envelope.duty * 3600.0
     yield from _over("duty", "seconds with stimulation in an hour would be", seconds.fullest(new, limit_s), limit_s, "")
-    first, _ = view.bookings.session_with(seconds.bin_of(starts[0]), envelope.rest_s)
-    length_s = seconds.bin_of(starts[-1]) - first + 1
+    mine = {seconds.bin_of(frame) for start in starts for frame in (start, start + tolerance)}
+    first, last = view.bookings.session_with(mine)
+    length_s = last - first + 1
     if length_s > envelope.session_s:
         yield Reason(
             "rest",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from nerves.budgets import BudgetUse
@@ -19,6 +20,15 @@ class ElectrodeTable:
     noise_uv: tuple[float, ...]
     impedances_kohm: tuple[float, ...]
     bursts_min: tuple[float, ...]
+    muted_pct: tuple[float, ...] = ()
+    """Share of the time since the engine started in which nothing could be detected."""
+    muted_by: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The same by cause: stimulation, artefact, rail, flat, noise or start."""
+    x_um: tuple[float, ...] = ()
+    y_um: tuple[float, ...] = ()
+    """Positions of the electrodes, y up; empty where the geometry of the array is not known."""
+    geometry: str = ""
+    """The chip, its reference electrode, and who says where the electrodes are; for people."""
 
 
 @dataclass(frozen=True, slots=True)

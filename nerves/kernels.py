@@ -70,11 +70,15 @@ LOCK_UV = 0.5
 OK, DEAD, NOISY, SATURATED, BLANKED = range(5)
 """States of a channel, as numbers."""
 
+CAUSES = 6
+BY_STIMULATION, BY_ARTEFACT, BY_RAIL, BY_FLAT, BY_NOISE, BY_START = range(CAUSES)
+"""Causes for which nothing is detected on a channel: rows of `counts`."""
+
 LANES = 9
 Y, THRESHOLD, GATE, POWER, MOVES, USED, LEVEL, CANDIDATE_UV, LAST_UV = range(LANES)
 SUMS = 4
 TOTAL, RAMP, TRIANGLE, HOLD = range(SUMS)
-MARKS = 12
+MARKS = 13
 (
     CANDIDATE,
     LAST,
@@ -88,13 +92,31 @@ MARKS = 12
     IS_NOISY,
     CROSSINGS,
     BAD,
+    WHY,
 ) = range(MARKS)
 """Rows of the state: float32 `lanes`, int32 `sums` and int64 `marks`, each with one column a channel."""
 
-CLOCKS = 6
-HORIZON, BLANK_HORIZON, NEXT, ARTEFACTS, NOISY_COUNT, SEARCHING = range(CLOCKS)
-"""Entries of `clock`: end of the last muting and of the last blanking, next end of a window or second; numbers of rejected
-crossings, noisy channels and open searches."""
+CLOCKS = 9
+HORIZON, BLANK_HORIZON, NEXT, MANY, COMMON, ARTEFACTS, NOISY_COUNT, SEARCHING, ENOUGH = range(CLOCKS)
+"""Entries of `clock`: end of the last muting and of the last blanking, next end of a window or second, last frame in which
+many channels were beyond their thresholds, end of the muting of the last artefact; numbers of rejected crossings, noisy
+channels and open searches; more channels than the last beyond their thresholds may be an artefact."""
+
+MANY_FRAMES = 8
+"""Frames after such a frame in which the end of a trough is judged."""
+
+REST = 0.015
+"""Share of the energy of an artefact that its common wave may leave. Spikes that arrive 0.03 ms apart leave more."""
+
+SURE = 2.0
+"""Standard deviations of the noise by which this must be certain: what may be spikes or an artefact is taken for spikes."""
+
+WIDE_REST, LOUD, MAX_REST = 0.05, 60.0, 0.25
+"""The share for what reaches more channels than one neuron can; the mean size (σ) from which on the usual share grows with
+the power, because amplifiers sample their channels one after the other within a frame; and its maximum."""
+
+TURNS = 8
+"""Steps of the power iteration; with fewer the common wave is found too small, and less is rejected."""
 
 NEAR_CYCLES, FAR_CYCLES = 0.005, 0.02
 FOLLOWED_WINDOWS, FRESH_WINDOWS = 25, 62
@@ -112,6 +134,8 @@ SETUP = np.dtype(
         ("short", np.int64),  # frames of each of the two short running means (M)
         ("long", np.int64),  # frames of the long running mean (N), odd
         ("lag", np.int64),  # age of the newest sample of the short means
+        ("delay", np.int64),  # age of the middle of the short means
+        ("clear", np.int64),  # frames after a disturbance until the filter holds nothing of it
         ("look", np.int64),  # frames without a lower value that end the search for a trough
         ("refractory", np.int64),
         ("shadow", np.int64),  # frames after a trough in which much smaller ones are its own lobes
@@ -123,7 +147,9 @@ SETUP = np.dtype(
         ("window", np.int64),  # frames of a window of the noise level
         ("second", np.int64),
         ("rail", np.int64),
-        ("max_at_once", np.int64),
+        ("many", np.int64),  # with no more channels than these beyond their thresholds no artefact is looked for
+        ("share", np.float64),  # share of the live channels that an artefact reaches
+        ("reach", np.float64),  # channels that one neuron may reach
         ("rate_hz", np.float64),
         ("mains_hz", np.float64),  # 0: no comb
         ("uv", np.float64),  # µV of one unit of a sample
@@ -202,7 +228,7 @@ def _count_below(y, threshold, low, high):  # type: ignore[no-untyped-def]
 def _search(frame, row, work, setup, lanes, sums, marks, clock, low, high, found, out):  # type: ignore[no-untyped-def]
     """Follow crossings to their troughs and append the spikes. Return their number and that of the open searches."""
     out_frame, out_electrode, out_uv = out
-    delay = setup.long // 2
+    delay = setup.delay
     searching = 0
     for c in range(low, high):
         value = lanes[Y, c]
@@ -241,7 +267,7 @@ def _is_spike(frame, row, at, work, setup, lanes, marks, clock, c):  # type: ign
     marks[LAST, c] = at
     lanes[LAST_UV, c] = lanes[CANDIDATE_UV, c]
     if lanes[CANDIDATE_UV, c] < -f32(MAX_SPIKE_UV):
-        _mute(marks, clock, c, frame + setup.long + setup.artefact)
+        _mute(marks, clock, c, frame + setup.clear + setup.artefact, BY_ARTEFACT)
         clock[ARTEFACTS] += 1
         return False
     for k in range(row - (frame - at) - setup.long + 1, row + 1):
@@ -252,26 +278,105 @@ def _is_spike(frame, row, at, work, setup, lanes, marks, clock, c):  # type: ign
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
-def _mute(marks, clock, c, until):  # type: ignore[no-untyped-def]
-    marks[MUTE_UNTIL, c] = max(marks[MUTE_UNTIL, c], until)
-    clock[HORIZON] = max(clock[HORIZON], until)
+def _mute(marks, clock, c, until, why):  # type: ignore[no-untyped-def]
+    """Mute a channel; the cause that mutes it for longest is the one that is counted."""
+    if until > marks[MUTE_UNTIL, c]:
+        marks[MUTE_UNTIL, c] = until
+        marks[WHY, c] = why
+        clock[HORIZON] = max(clock[HORIZON], until)
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _at_rail(frame, setup, marks, clock, c):  # type: ignore[no-untyped-def]
     marks[RAIL, c] = frame
-    _mute(marks, clock, c, frame + setup.long + setup.recover)
+    _mute(marks, clock, c, frame + setup.clear + setup.recover, BY_RAIL)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _trough_ends(frame, setup, lanes, marks):  # type: ignore[no-untyped-def]
+    """Return whether a trough ends in this frame, so that its spike is about to be reported."""
+    for c in range(marks.shape[1]):
+        at = marks[CANDIDATE, c]
+        if at >= 0 and frame - at >= setup.look and lanes[Y, c] >= lanes[CANDIDATE_UV, c]:
+            return True
+    return False
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _is_common(frame, setup, lanes, marks, past):  # type: ignore[no-untyped-def]
+    """Return whether the live channels have one wave over the last millisecond, with another gain on each: an artefact.
+
+    The wave is the first principal component of this frame and of those in `past`, in units of the noise. Spikes of several
+    neurons, and those of one that arrive at different times, leave energy. Its gains say how many channels it
+    reaches (the square of the sum of their squares over the sum of their fourth powers). What reaches no more channels than
+    one neuron may, or fewer than the share of them, must have one wave beyond doubt. While a channel is at a rail, as the
+    electrode of an unannounced pulse is, it reaches those on which it is beyond the threshold, whatever its gains.
+    """
+    rows, channels = past.shape[0] + 1, marks.shape[1]
+    wave, weights = np.empty((rows, channels)), np.zeros(channels)
+    live = 0
+    pulse = False
+    for c in range(channels):
+        pulse |= frame - marks[RAIL, c] < setup.clear + setup.recover
+        if frame >= marks[MUTE_UNTIL, c] and marks[IS_NOISY, c] == 0 and lanes[THRESHOLD, c] > -np.inf:
+            weights[c] = THRESHOLD_SIGMA / lanes[THRESHOLD, c]
+            live += 1
+    for row in range(rows):
+        for c in range(channels):
+            wave[row, c] = weights[c] * (lanes[Y, c] if row == 0 else past[row - 1, c])
+    gram = np.zeros((rows, rows))
+    total, first = 0.0, 0
+    for i in range(rows):
+        for j in range(i + 1):
+            product = 0.0
+            for c in range(channels):
+                product += wave[i, c] * wave[j, c]
+            gram[i, j] = gram[j, i] = product
+        total += gram[i, i]
+        if gram[i, i] > gram[first, first]:
+            first = i
+    if gram[first, first] == 0.0:
+        return False
+    axis = gram[first].copy()
+    for _ in range(TURNS):
+        axis /= math.sqrt((axis * axis).sum())
+        turned = np.zeros(rows)
+        for i in range(rows):
+            turned += gram[i] * axis[i]
+        common = (axis * turned).sum()
+        axis = turned
+    axis /= math.sqrt((axis * axis).sum())
+    second = fourth = 0.0
+    reach = 0
+    for c in range(channels):
+        gain = 0.0
+        for i in range(rows):
+            gain += axis[i] * wave[i, c]
+        power = max(gain * gain - 1.0, 0.0)
+        second += power
+        fourth += power * power
+        reach += power > THRESHOLD_SIGMA * THRESHOLD_SIGMA
+    reached = second * second / fourth if fourth > 0.0 else 0.0
+    if pulse:
+        reached = float(reach)
+    beyond = reached > setup.reach
+    if reached < setup.share * live * (0.5 if beyond else 1.0):
+        return False
+    wide = beyond and reached >= setup.share * live
+    limit = max(REST * max(1.0, common / (live * LOUD * LOUD)), WIDE_REST if wide else 0.0)
+    rest = total - common - (rows - 1) * live + (0.0 if wide else SURE * math.sqrt(2.0 * rows * live))
+    return rest <= min(limit, MAX_REST) * (common - live)
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _reject_artefact(frame, setup, sums, marks, clock):  # type: ignore[no-untyped-def]
-    """Mute all channels: more of them are beyond their thresholds than spikes can bring there at once."""
-    until = frame + setup.long + setup.artefact
+    """Mute all channels: an artefact is on most of them."""
+    clock[COMMON] = until = frame + setup.clear + setup.artefact
     for c in range(marks.shape[1]):
         if marks[CANDIDATE, c] >= 0:
             marks[CANDIDATE, c] = -1
             clock[ARTEFACTS] += 1
-        _mute(marks, clock, c, until)
+        _mute(marks, clock, c, until, BY_ARTEFACT)
         sums[HOLD, c] = max(sums[HOLD, c], i32(until - frame + setup.past))
 
 
@@ -281,7 +386,7 @@ def _find_rails(frame, row, setup, sums, marks, clock):  # type: ignore[no-untyp
     for c in range(len(row)):
         if row[c] >= setup.rail or row[c] < -setup.rail:
             _at_rail(frame, setup, marks, clock, c)
-            sums[HOLD, c] = max(sums[HOLD, c], i32(setup.long + setup.recover + setup.past))
+            sums[HOLD, c] = max(sums[HOLD, c], i32(setup.clear + setup.recover + setup.past))
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
@@ -313,27 +418,30 @@ def _add_power(work, row, uv, y, past, slot, threshold, power, moves, used, hold
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _end_window(frame, setup, lanes, marks, clock):  # type: ignore[no-untyped-def]
-    """Take the window's power into the noise levels, set the thresholds, and find flat channels."""
+    """Take the window's power into the noise levels, set the thresholds, find flat channels, and count the others."""
+    live = 0
     for c in range(lanes.shape[1]):
+        live += marks[FLAT, c] < DEAD_WINDOWS and marks[IS_NOISY, c] == 0
         if lanes[USED, c] < MIN_USED:
             continue
         power, change = lanes[POWER, c] / lanes[USED, c], lanes[MOVES, c] / lanes[USED, c]
         lanes[POWER, c] = lanes[MOVES, c] = lanes[USED, c] = 0.0
         if change < DEAD_UV * DEAD_UV:
             marks[FLAT, c] += 1
-            _mute(marks, clock, c, frame + setup.window + setup.long + 1)
+            _mute(marks, clock, c, frame + setup.window + setup.long + 1, BY_FLAT)
             continue
         flat, marks[FLAT, c] = marks[FLAT, c], 0
         if flat > 0:
             if flat >= DEAD_WINDOWS:
                 marks[SEEN, c] = 0
-                _mute(marks, clock, c, frame + setup.settle)
+                _mute(marks, clock, c, frame + setup.settle, BY_START)
             continue
         level = _level(power, lanes[LEVEL, c], marks, c)
         lanes[LEVEL, c] = level
         sigma = math.sqrt(max(level, QUICK_SIGMA * QUICK_SIGMA * power))
         lanes[THRESHOLD, c] = -THRESHOLD_SIGMA * sigma
         lanes[GATE, c] = GATE_SIGMA * sigma
+    clock[ENOUGH] = max(setup.many, int(0.5 * setup.share * live))
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
@@ -381,14 +489,17 @@ def _judge_noise(lanes, marks, clock):  # type: ignore[no-untyped-def]
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
-def _count_muted(frame, marks, clock, muted):  # type: ignore[no-untyped-def]
-    """Count the frames since the last call of channels that are muted but not blanked; blanked ones are counted apart."""
+def _count_muted(frame, marks, clock, counts):  # type: ignore[no-untyped-def]
+    """Count the frames since the last call of channels that are muted, by cause; blanked ones are counted elsewhere."""
     horizon = np.int64(-1)
     for c in range(marks.shape[1]):
         until = marks[MUTE_UNTIL, c]
         horizon = max(horizon, until)
-        if (frame < until or marks[IS_NOISY, c]) and frame >= marks[BLANK_UNTIL, c]:
-            muted[c] += EVERY
+        if frame >= marks[BLANK_UNTIL, c]:
+            if marks[IS_NOISY, c]:
+                counts[BY_NOISE, c] += EVERY
+            elif frame < until:
+                counts[marks[WHY, c], c] += EVERY
     clock[HORIZON] = horizon
 
 
@@ -448,8 +559,8 @@ def _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks):  # type:
         low, high = (0, marks.shape[1]) if electrode < 0 else (electrode, electrode + 1)
         for c in range(low, high):
             marks[BLANK_UNTIL, c] = max(marks[BLANK_UNTIL, c], end)
-            _mute(marks, clock, c, end + setup.long)
-            sums[HOLD, c] = max(sums[HOLD, c], i32(max(end + setup.long - frame, 0) + setup.past))
+            _mute(marks, clock, c, end + setup.clear, BY_STIMULATION)
+            sums[HOLD, c] = max(sums[HOLD, c], i32(max(end + setup.clear - frame, 0) + setup.past))
         clock[BLANK_HORIZON] = max(clock[BLANK_HORIZON], end)
         next_blank += 1
     return next_blank
@@ -497,11 +608,27 @@ def _search_tiles(frame, row, work, setup, lanes, sums, marks, clock, tiles, y, 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
 def detect(  # type: ignore[no-untyped-def]
-    samples, first_frame, blanks, setups, lanes, sums, marks, clock, mains, comb, tiles, counts, past, work, out
+    samples,
+    first_frame,
+    blanks,
+    setups,
+    lanes,
+    sums,
+    marks,
+    clock,
+    mains,
+    comb,
+    tiles,
+    blanked,
+    counts,
+    past,
+    work,
+    out,
 ):
     """Filter a block and append its spikes to `out`. Return their number.
 
-    `work` holds the samples before this block in its first rows; `counts` the blanked and the muted frames of each channel.
+    `work` holds the samples before this block in its first rows; `blanked` the blanked frames of each channel, `counts` the
+    muted ones by cause.
     """
     setup = setups[0]
     history = work.shape[0] - CHUNK
@@ -520,7 +647,7 @@ def detect(  # type: ignore[no-untyped-def]
             if next_blank < len(blanks):
                 next_blank = _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks)
             if frame < clock[BLANK_HORIZON]:
-                _hold(frame, work[row], work[row - 1], marks, counts[0])
+                _hold(frame, work[row], work[row - 1], marks, blanked)
             _filter(work, row, setup, total, ramp, triangle, y)
             if setup.reference:
                 _subtract_median(y, marks)
@@ -528,12 +655,17 @@ def detect(  # type: ignore[no-untyped-def]
                 fresh = FOLLOWED_WINDOWS <= mains[NEAR] < FOLLOWED_WINDOWS + FRESH_WINDOWS
                 _subtract_mains(y, comb, min(int(mains[THETA] * len(comb)), len(comb) - 1), gate, fresh)
             below = _count_below(y, threshold, 0, len(y))
+            if below > clock[ENOUGH]:
+                clock[MANY] = frame
+                if frame < clock[COMMON]:
+                    _reject_artefact(frame, setup, sums, marks, clock)
             if below > 0 or clock[SEARCHING] > 0:
+                many = frame - clock[MANY] <= MANY_FRAMES and _trough_ends(frame, setup, lanes, marks)
+                if many and _is_common(frame, setup, lanes, marks, past):
+                    _reject_artefact(frame, setup, sums, marks, clock)
                 found = _search_tiles(
                     frame, row, work, setup, lanes, sums, marks, clock, tiles, y, threshold, found, out
                 )
-                if below > setup.max_at_once:
-                    _reject_artefact(frame, setup, sums, marks, clock)
             if frame % EVERY == 0:
                 if _any_at_rail(work, row, setup.rail):
                     _find_rails(frame, work[row], setup, sums, marks, clock)
@@ -542,7 +674,7 @@ def detect(  # type: ignore[no-untyped-def]
                 slot = (frame // EVERY) % len(past)
                 _add_power(work, row, f32(setup.uv), y, past, slot, threshold, power, moves, used, hold)
                 if frame < clock[HORIZON] or clock[NOISY_COUNT] > 0:
-                    _count_muted(frame, marks, clock, counts[1])
+                    _count_muted(frame, marks, clock, counts)
                 if frame >= clock[NEXT]:
                     _end_windows(frame, setup, lanes, marks, clock, mains, comb)
             mains[THETA] += mains[HZ] * turn

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 from choroid.client.wire import nerves_pb2 as pb
 from nerves import ledger
+from nerves.cards.geometry import ArrayGeometry
 from nerves.commands import StimulationOutcome
 from nerves.core import Core
 from nerves.detector import ElectrodeState
@@ -172,3 +173,8 @@ def event_message(event: EngineEvent, lost_before: bool) -> pb.Event:
         text=event.text,
         lost_before=lost_before,
     )
+
+
+def geometry_message(geometry: ArrayGeometry) -> pb.Geometry:
+    """Return a geometry as a message."""
+    return pb.Geometry(**asdict(geometry))

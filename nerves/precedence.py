@@ -12,6 +12,8 @@ import os
 import resource
 import time
 
+from controller.children.accounts import ProcessorShare
+
 RUNAWAY_US = 2_000_000
 """Processor time without a pause (µs) after which the kernel ends the process: a defect must not occupy a processor."""
 
@@ -33,7 +35,10 @@ def take_precedence() -> bool:
 
 
 MAX_SHARE = 0.3
-"""Share of a processor above which a thread loses its precedence; it gets it back below half of this."""
+"""Share of a processor above which a thread or a child loses its precedence; it gets it back below half of this."""
+
+PRIORITY = -15
+"""Nice value of the processes that serve the array."""
 
 JUDGED_EVERY_S = 0.2
 
@@ -60,3 +65,38 @@ class LightPrecedence:
             self.held = False
         elif not self.held and share < MAX_SHARE / 2.0:
             self.held = take_precedence()
+
+
+MAX_LOSSES = 3
+"""Times that a child may lose its priority; then it does not get it back."""
+
+
+class LightPriority:
+    """Priority of a child process, only while it needs little of a processor: what it computes is another's program."""
+
+    def __init__(self, pid: int) -> None:
+        """Give it to the child, where the system allows it."""
+        self._pid = pid
+        self._share = ProcessorShare(pid)
+        self._losses = 0
+        self.held = self._set(PRIORITY)
+
+    def judge(self) -> None:
+        """Take it away, or give it back, by the processor time since the last judgement."""
+        share = self._share.since()
+        if self.held and share > MAX_SHARE:
+            self.give_up()
+        elif not self.held and share < MAX_SHARE / 2.0 and self._losses < MAX_LOSSES:
+            self.held = self._set(PRIORITY)
+
+    def give_up(self) -> None:
+        """Take it away."""
+        self.held = self.held and not self._set(0)
+        self._losses += 1
+
+    def _set(self, nice: int) -> bool:
+        try:
+            os.setpriority(os.PRIO_PROCESS, self._pid, nice)
+        except OSError:  # it has ended, or the user may not
+            return False
+        return True

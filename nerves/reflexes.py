@@ -26,12 +26,23 @@ from nerves.leases import Leases
 
 MAX_REFLEXES = 4
 MAX_BINS = 1000
+BIN_S = 1e-3
+"""Length of a bin of the window that a reflex sees, where it does not declare one (s)."""
 MAX_DESIGNS = 16
 WAIT_S = 0.0005
 """Longest wait of a block for the answers of all reflexes (s of real time)."""
 
+MAX_BIN_S = 1.0
+"""Longest bin (s)."""
+
+LAG_S = 0.002
+"""Time by which the engine may be behind the array while graphs run (s), and at least two blocks: a wait would add to it."""
+
 SILENT_S = 0.1
-"""A reflex that gave no answer in time for this long, by the array's clock, is ended."""
+"""A reflex that gave no answer in time for this long, by the array's clock, is ended; unless it got no processor."""
+
+RUNS = 0.5
+"""Share of a processor from which on a silent reflex is not one that waits for a processor."""
 
 REFUSED_PAUSE_S = 0.05
 """Pause of a reflex after a refusal, so that it cannot fill the ledger with refusals."""
@@ -55,6 +66,10 @@ class RunningModel(Protocol):
 
     def start(self, inputs: Tensors) -> None:
         """Begin a call."""
+        ...
+
+    def processor_share(self) -> float:
+        """Return the share of a processor that it has used since the last call."""
         ...
 
     def result(self, within_s: float) -> Tensors | None:
@@ -121,6 +136,8 @@ class ReflexTerms:
     budget: AgentBudget = UNLIMITED
     purpose: str = ""
     min_interval_s: float = 0.005
+    bin_frames: int = 0
+    """Frames of a bin of its window, rounded up to whole blocks of the card; 0: those of :data:`BIN_S`."""
 
 
 class UploadedReflex:
@@ -145,32 +162,54 @@ class UploadedReflex:
         """
         self.terms = terms
         self.ended = ended
-        self.asked = self.calls = self.late = self.accepted = 0
+        self.asked = self.blocks = self.calls = self.late = self.accepted = 0
         self.frames_per_second = round(info.sample_rate_hz)
         self._model = model
         self._info = info
         self._window = np.zeros((interface.bins, info.electrodes), np.float32)
+        self._bin_frames = terms.bin_frames or round(BIN_S * info.sample_rate_hz)
+        self._bin_ends: int | None = None
+        """First frame after the bin that is being filled; None before the first block."""
+        self._counted = np.zeros(info.electrodes, np.float32)
+        """Spikes so far in that bin."""
         self._states = {
             name: np.zeros([size or 0 for size in port.shape or ()], port.dtype)
             for name, port in interface.states.items()
         }
         self._shape = (len(terms.designs), info.electrodes)
         self._answered: int | None = None
+        self._watched = False
+        """Whether it is measured how much of a processor a silent graph gets."""
         self._started = -1
         self._next_ask = 0
 
-    def begin(self, spikes: Spikes, now: int) -> None:
-        """Move the window by one block, and start the graph on it.
+    def begin(self, spikes: Spikes, now: int, *, behind: bool = False) -> None:
+        """Count the spikes of a block; when it ends a bin, move the window by one bin and start the graph on it.
+
+        Args:
+            spikes: Those of the block.
+            now: First frame after the block.
+            behind: Whether the engine is behind the array. The graph is not started then, which counts as late.
 
         Raises:
-            ModelFailed: The graph failed, or gave no timely answer for too long.
+            ModelFailed: The graph failed, or gave no timely answer for too long although it could run.
         """
-        self._window[:-1] = self._window[1:]
-        self._window[-1] = np.bincount(spikes.electrodes, minlength=self._info.electrodes)
+        if len(spikes):
+            self._counted += np.bincount(spikes.electrodes, minlength=self._info.electrodes)
         if self._answered is None:
             self._answered = now
-        if now - self._answered > SILENT_S * self._info.sample_rate_hz:
-            raise self._model.kill(f"the reflex gave no timely answer for {SILENT_S * 1000:g} ms")
+        self._bear_silence(now, now - self._answered)
+        if self._bin_ends is not None and now < self._bin_ends:
+            return
+        self._bin_ends = now + self._bin_frames
+        self.blocks += 1
+        self._window[:-1] = self._window[1:]
+        self._window[-1] = self._counted
+        self._counted[:] = 0.0
+        if behind:
+            self.calls += 1
+            self.late += 1
+            return
         if self._model.busy:
             late = self._model.result(0.0)
             if late is None:
@@ -184,7 +223,7 @@ class UploadedReflex:
         """Return what the graph asks for in this block; nothing if its answer is not there within a time.
 
         Raises:
-            ModelFailed: The graph failed, or its answer is not that of a reflex.
+            ModelFailed: The graph failed, or its answer is not finite or not that of a reflex.
         """
         if self._started != now:  # an earlier block's call: its answer is too late, whenever it comes
             return []
@@ -192,7 +231,7 @@ class UploadedReflex:
         if answer is None:
             self.late += 1
             return []
-        self._answered = now
+        self._answered, self._watched = now, False
         wanted = self._take(answer) > 0.5
         if now < self._next_ask or not wanted.any():
             return []
@@ -200,6 +239,17 @@ class UploadedReflex:
         asked = [self._request(design, np.flatnonzero(row)) for design, row in enumerate(wanted) if row.any()]
         self.asked += len(asked)
         return asked
+
+    def _bear_silence(self, now: int, silent: int) -> None:
+        """End a graph that is silent for too long. One that gets no processor goes on: the machine is busy."""
+        limit = SILENT_S * self._info.sample_rate_hz
+        if silent > limit / 2.0 and not self._watched:
+            self._watched = True
+            self._model.processor_share()
+        elif silent > limit:
+            if self._model.processor_share() >= RUNS:
+                raise self._model.kill(f"the reflex gave no timely answer for {SILENT_S * 1000:g} ms")
+            self._answered, self._watched = now, False
 
     def note(self, outcome: StimulationOutcome) -> None:
         """Note a decision on a request."""
@@ -215,6 +265,12 @@ class UploadedReflex:
         after = {name: answer[NEXT + name] for name in self._states}
         if pulses.shape != self._shape or any(after[name].shape != old.shape for name, old in self._states.items()):
             raise self._model.kill("the reflex answered with other shapes than those of its inputs and designs")
+        odd = pulses.size - np.count_nonzero(np.isfinite(pulses))
+        if odd:
+            raise self._model.kill(
+                f"the reflex's output “{PULSES}” has {odd} of {pulses.size} values that are NaN or infinite. Likely cause: a"
+                " division by 0, or a state that grows without limit. Next: find the operator that gives the first of them"
+            )
         self._states = after
         return pulses
 
@@ -255,8 +311,8 @@ class UploadedReflexes:
         """End a reflex with the next block; `ended` confirms it."""
         self._orders.append((False, reflex))
 
-    def begin(self, spikes: Spikes, now: int, leases: Leases) -> None:
-        """Start every reflex on the spikes of a block; one without frames starts none."""
+    def begin(self, spikes: Spikes, now: int, leases: Leases, *, behind: bool = False) -> None:
+        """Start every reflex on the spikes of a block, unless it has no frames or the engine is `behind`."""
         self._fresh, self._seen = now != self._seen, now
         while self._orders:
             joins, reflex = self._orders.popleft()
@@ -272,7 +328,7 @@ class UploadedReflexes:
                 continue
             try:
                 if self._fresh:
-                    reflex.begin(spikes, now)
+                    reflex.begin(spikes, now, behind=behind)
             except Exception as error:  # whatever it is, the reflex ends and the engine goes on
                 self._end(reflex, now, str(error) or repr(error))
 

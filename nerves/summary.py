@@ -60,6 +60,8 @@ class NervesSummary:
     """State of each electrode: ok, dead, noisy, saturated or blanked; empty: all ok."""
     metrics: ArrayMetrics | None = None
     """Figures of bursts, intervals and synchrony over the last minute; None while unknown."""
+    muted_pct: float | None = None
+    """Share of the time of all electrodes, since the summary before, in which nothing could be detected; None: not known."""
 
     @property
     def observed(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from typing import Any
 
 from choroid.client.wire import nerves_pb2 as pb
 from controller.sandbox.errors import SandboxError
@@ -11,7 +12,8 @@ from controller.sandbox.limits import MIB, ModelLimits
 from controller.sandbox.model import SandboxedModel
 from nerves.cards.contract import Phase
 from nerves.core import Core
-from nerves.reflexes import ReflexRefused, ReflexTerms, UploadedReflex, interface_of
+from nerves.precedence import JUDGED_EVERY_S, LightPriority
+from nerves.reflexes import MAX_BIN_S, ReflexRefused, ReflexTerms, UploadedReflex, interface_of
 from nerves.tokens import Grant
 
 LIMITS = ModelLimits(
@@ -53,6 +55,7 @@ class ReflexUploads:
             yield pb.ReflexReport(ended=str(error))
             return
         self._core.uploaded.attach(reflex)
+        self._watch(_kept_light(sandboxed, ended), "priority of a reflex")
         try:
             while not ended.done():
                 yield _report(reflex)
@@ -60,9 +63,13 @@ class ReflexUploads:
             yield _report(reflex, ended.result())
         finally:
             self._core.uploaded.detach(reflex)
-            task = self._loop.create_task(_close(sandboxed, ended), name="end of a reflex")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._watch(_close(sandboxed, ended), "end of a reflex")
+
+    def _watch(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do something apart from the calls, which a client that reads no reports may hold up."""
+        task = self._loop.create_task(work, name=name)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def _reflex(
         self, model: SandboxedModel, first: pb.ReflexRequest, grant: Grant, ended: asyncio.Future[str]
@@ -78,7 +85,12 @@ class ReflexUploads:
             budget=grant.budget,
             purpose=first.purpose[:MAX_TEXT],
             min_interval_s=max(MIN_INTERVAL_S, first.min_interval_frames / info.sample_rate_hz),
+            bin_frames=first.bin_frames,
         )
+        if terms.bin_frames > MAX_BIN_S * info.sample_rate_hz:
+            raise ReflexRefused(
+                f"a bin of {terms.bin_frames} frames is longer than {MAX_BIN_S:g} s. Next: declare more and shorter bins"
+            )
         interface = interface_of(model.inputs, model.outputs, info.electrodes, len(terms.designs))
 
         def confirm(why: str) -> None:
@@ -106,6 +118,15 @@ async def _received(requests: AsyncIterator[pb.ReflexRequest]) -> tuple[pb.Refle
     return first, bytes(model)
 
 
+async def _kept_light(model: SandboxedModel, ended: asyncio.Future[str]) -> None:
+    """Judge the priority of a graph until its reflex has ended; then close it, whether or not its client listens."""
+    priority = LightPriority(model.pid)
+    while not ended.done():
+        await asyncio.wait([ended], timeout=JUDGED_EVERY_S)
+        priority.judge()
+    model.close()
+
+
 async def _close(model: SandboxedModel, ended: asyncio.Future[str]) -> None:
     """Close a sandbox when the real-time thread does not use it any more."""
     await asyncio.wait([ended], timeout=CONFIRMED_WITHIN_S)
@@ -118,6 +139,7 @@ def _report(reflex: UploadedReflex, ended: str = "") -> pb.ReflexReport:
         ended=ended,
         calls=reflex.calls,
         late=reflex.late,
+        blocks=reflex.blocks,
         requests=reflex.asked,
         accepted=reflex.accepted,
     )

@@ -104,6 +104,26 @@ def _tracker_lives() -> Iterator[None]:
         pytest.fail("the test has ended multiprocessing's resource tracker, a child of this process that others need")
 
 
+@pytest.fixture(autouse=True)
+def _process_stays_as_it_was() -> Iterator[None]:
+    """Name the test that changes priority, processors or scheduling of this process, which all later tests share."""
+    before = _speed()
+    yield
+    after = _speed()
+    if after != before:
+        os.sched_setaffinity(0, before[1])
+        pytest.fail(f"the test has changed priority, processors or scheduling of this process: {before}, then {after}")
+
+
+def _speed() -> tuple[int, set[int], int, float]:
+    return (
+        os.getpriority(os.PRIO_PROCESS, 0),
+        os.sched_getaffinity(0),
+        os.sched_getscheduler(0),
+        sys.getswitchinterval(),
+    )
+
+
 LONGEST_S = 120.0
 TURNS_TO_END = 4
 """Turns of the loop in which a task that was cancelled comes to its end; one of aiomqtt is cancelled by a callback."""

@@ -52,17 +52,17 @@ def test_a_command_ends_without_a_message_when_its_reader_closes_the_pipe(comman
 
 SERVICES = {
     "array stream", "completion show", "demo", "device talk", "grid demo", "grid hub run", "grid join", "grid lab join",
-    "grid page serve", "guard", "run",
+    "grid page serve", "grid relay", "guard", "run",
 }  # fmt: skip
 """They go on until they are ended, ask at a terminal, or print a script: one JSON object would say nothing."""
 
 VERBS = {
-    "abort", "accept", "acknowledge", "add", "answer", "approve", "calibrate", "certify", "check", "commission", "confirm",
-    "create", "demo", "end", "enter", "evaluate", "export", "fit", "guard", "handover", "install", "join", "list", "load",
-    "make", "measure", "move", "pause", "place", "plan", "play", "probe", "prove", "put", "refuse", "register", "reject",
-    "release", "remove", "renew", "repair", "replace", "replay", "report", "resume", "return", "revoke", "run", "serve",
-    "shelve", "show", "simulate", "start", "status", "stop", "stream", "submit", "take", "talk", "test", "try", "validate",
-    "verify", "watch", "withdraw", "witness",
+    "abort", "accept", "acknowledge", "add", "allow", "answer", "approve", "calibrate", "certify", "check", "commission",
+    "confirm", "create", "demo", "end", "enter", "evaluate", "export", "fit", "guard", "handover", "install", "join",
+    "keep", "list", "load", "make", "measure", "move", "pause", "place", "plan", "play", "probe", "prove", "put", "refuse",
+    "register", "reject", "relay", "release", "remove", "renew", "repair", "replace", "replay", "replicate", "report",
+    "resume", "return", "revoke", "run", "serve", "shelve", "show", "simulate", "sort", "start", "status", "stop", "stream",
+    "submit", "take", "talk", "test", "train", "try", "tune", "validate", "verify", "watch", "withdraw", "witness",
 }  # fmt: skip
 """Every verb of the command line. `status` is one by custom, `handover` because a shipped protocol, whose hash is kept,
 tells people to use it."""

@@ -325,17 +325,19 @@ class _NervesMethods(Generic[Lease, Reflex]):
         *,
         purpose: str,
         min_interval_frames: int = 0,
+        bin_frames: int = 0,
     ) -> EngineCall[Reflex]:
-        """Upload an ONNX graph that runs inside the engine, once each block of 1 ms, and asks for pulses.
+        """Upload an ONNX graph that runs inside the engine, once in each bin, and asks for pulses.
 
         Args:
             lease: Name of the lease under which it stimulates; the reflex ends with it.
-            model: The graph. Inputs: `spikes`, float32 (bins, electrodes), the number of spikes in each of the last blocks,
+            model: The graph. Inputs: `spikes`, float32 (bins, electrodes), the number of spikes in each of the last bins,
                 newest last; `state…` of any fixed shape, zeros at first. Outputs: `pulses`, float32 (designs, electrodes),
                 where a value above 0.5 asks for a pulse now; `next_state…` for each state.
             designs: The pulses that it can ask for.
             purpose: What it is for; kept in the stimulation ledger.
             min_interval_frames: Shortest time between two requests; at least 5 ms.
+            bin_frames: Frames of one bin, rounded up to whole blocks of the card; 0: those of 1 ms.
 
         Returns:
             The reflex as it runs: a :class:`RunningReflex`, with asyncio an :class:`AsyncRunningReflex`.
@@ -343,7 +345,7 @@ class _NervesMethods(Generic[Lease, Reflex]):
         Raises:
             NervesError: The graph or the terms are refused; the text says why.
         """
-        requests = reflex_requests(lease, self._fence(lease), model, designs, purpose, min_interval_frames)
+        requests = reflex_requests(lease, self._fence(lease), model, designs, purpose, min_interval_frames, bin_frames)
         return EngineCall(lambda: self._begin(requests), _unchanged)
 
     @streamed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 
 import grpc
@@ -23,6 +24,7 @@ def reflex_requests(
     designs: Sequence[Sequence[PulsePhase]],
     purpose: str,
     min_interval_frames: int,
+    bin_frames: int = 0,
 ) -> Iterator[pb.ReflexRequest]:
     """Yield the messages that upload a reflex.
 
@@ -33,6 +35,7 @@ def reflex_requests(
         designs: The pulses that it can ask for.
         purpose: What it is for; kept in the stimulation ledger.
         min_interval_frames: Shortest time between two requests of the reflex (frames).
+        bin_frames: Frames of one bin of its input; 0: those of 1 ms.
 
     Yields:
         The terms with the first part of the graph, then its other parts.
@@ -42,6 +45,7 @@ def reflex_requests(
         fence=fence,
         purpose=purpose,
         min_interval_frames=min_interval_frames,
+        bin_frames=bin_frames,
         designs=[
             pb.PulseDesign(
                 phases=[pb.Phase(duration_us=each.duration_us, current_ua=each.current_ua) for each in design]
@@ -71,16 +75,22 @@ class RunningReflex:
             grpc.RpcError: The engine cannot be reached or refuses the call.
         """
         self._call = stub.RunReflex(requests, metadata=metadata)
+        self._stopped = False
         self.report = _running(next(iter(self._call), pb.ReflexReport(ended="the engine has ended the call")))
 
     def reports(self) -> Generator[pb.ReflexReport]:
-        """Yield a report each second; the last one says why the reflex has ended."""
-        for report in self._call:
-            self.report = report
-            yield report
+        """Yield a report each second; the last one says why the reflex has ended. :meth:`stop` ends them as well."""
+        try:
+            for report in self._call:
+                self.report = report
+                yield report
+        except grpc.RpcError:
+            if not self._stopped:
+                raise
 
     def stop(self) -> None:
         """End the reflex. Pulses that were accepted are still delivered."""
+        self._stopped = True
         self._call.cancel()  # type: ignore[no-untyped-call]
 
 
@@ -92,6 +102,7 @@ class AsyncRunningReflex:
         self._call: grpc.aio.StreamStreamCall[pb.ReflexRequest, pb.ReflexReport] = stub.RunReflex(  # type: ignore[call-arg]
             metadata=metadata
         )
+        self._stopped = False
         self.report = pb.ReflexReport()
 
     async def begin(self, requests: Iterator[pb.ReflexRequest]) -> None:
@@ -112,13 +123,24 @@ class AsyncRunningReflex:
         self.report = _running(report if isinstance(report, pb.ReflexReport) else ended)
 
     async def reports(self) -> AsyncGenerator[pb.ReflexReport]:
-        """Yield a report each second; the last one says why the reflex has ended."""
-        while isinstance(report := await self._call.read(), pb.ReflexReport):
+        """Yield a report each second, as :meth:`RunningReflex.reports` does."""
+        while isinstance(report := await self._read(), pb.ReflexReport):
             self.report = report
             yield report
 
+    async def _read(self) -> object:
+        """Return the next report; anything else after the last one. gRPC cancels who reads a call that was stopped."""
+        try:
+            return await self._call.read()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._stopped or (task is not None and task.cancelling()):
+                raise
+            return None
+
     async def stop(self) -> None:
         """End the reflex; see :meth:`RunningReflex.stop`."""
+        self._stopped = True
         self._call.cancel()
         await self._call.code()
 

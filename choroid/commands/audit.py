@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -76,7 +75,6 @@ def _witness(arguments: argparse.Namespace) -> int:
     from choroid.audit.audit import witness
     from choroid.audit.time_stamps import TimeAuthority
 
-    os.nice(10)  # a running controller asks for this too, and goes first
     url, certificates = arguments.time_stamps or ("", "")
     answer = witness(
         arguments.data,

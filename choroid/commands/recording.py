@@ -23,6 +23,13 @@ def add(commands: Any) -> None:
     export.add_argument(
         "--strict", action="store_true", help="exit with 1 when readings of the rig are missing for a part of the time"
     )
+    export.add_argument(
+        "--for",
+        dest="reader",
+        choices=("any", "neo"),
+        default="any",
+        help="neo: samples in microvolts, where Neo reads them; twice as large (default any)",
+    )
     export.add_argument("--species", default="Homo sapiens", help="of the tissue, in Latin (default Homo sapiens)")
     export.add_argument("--experimenter", default="", metavar="NAME", help="as “Last, First”")
     export.add_argument("--institution", default="", metavar="NAME", help="of the laboratory")
@@ -43,6 +50,7 @@ def _export(arguments: argparse.Namespace) -> int:
         arguments.recording,
         arguments.data,
         arguments.nwb,
+        for_neo=arguments.reader == "neo",
         species=arguments.species,
         experimenter=arguments.experimenter,
         institution=arguments.institution,

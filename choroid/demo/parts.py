@@ -59,6 +59,17 @@ class DemoParts:
         """Return the number of a process."""
         return self._processes[name].pid
 
+    async def ended(self, name: str) -> None:
+        """Wait until a process has ended; :meth:`watch` finds those that failed."""
+        if await self._processes[name].wait():
+            await asyncio.Event().wait()
+
+    def kill(self, name: str) -> None:
+        """Kill a process with everything that it has started, as when its machine loses power; it may be started again."""
+        self._lasting.pop(name).cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._processes[name].pid, signal.SIGKILL)
+
     def said(self, name: str) -> str:
         """Return what a process has printed."""
         return self._log(name).read_text(encoding="utf-8", errors="replace")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
@@ -18,6 +17,7 @@ from choroid.export.writers import CHUNK_ROWS, WRITERS, sha256_of
 from choroid.report.period import asked, zone_of
 from controller.attachments.store import FOLDER
 from controller.core.version import software_version
+from controller.core.whole_file import whole_folder
 from controller.figures.records import Records
 from controller.journal.terms import JournalError
 from controller.memory.history_reader import HistoryUnreadable
@@ -105,36 +105,30 @@ def export_records(
     described = load_rig(Path(rig), models=MODELS)
     folder = Path(out)
     _refuse_occupied(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    outer = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    part = outer / "export"  # its permissions are the user's usual ones
     try:
-        with closing(Records(Path(data))) as records:
-            extent = records.extent()
-            days = None if zone is None else zone_of(zone)
-            period = asked(begin, end, now=extent[1] + 0.001 if extent else 0.0, recorded=extent, zone=days)
-            part.mkdir()
-            content = tables(described, records, period.begin, period.end)
-            content.append(timeline_table(described, records, Path(data), period.begin, period.end))
-            files = [file for table in content for file in _written(table, part, formats)]
-            manifest = {
-                "format": FORMAT,
-                "release": software_version(),
-                "rig": described.name,
-                "rig_sha256": effective_hash(described),
-                "from_utc": utc_text(period.begin),
-                "to_utc": utc_text(period.end),
-                "series": records.history.series,
-                "journal": _chain(records),
-                "files": files,
-                "uploads": uploads(Path(data), records, period.begin, period.end, part),
-            }
-        (part / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(folder)
+        with whole_folder(folder) as part:
+            with closing(Records(Path(data))) as records:
+                extent = records.extent()
+                days = None if zone is None else zone_of(zone)
+                period = asked(begin, end, now=extent[1] + 0.001 if extent else 0.0, recorded=extent, zone=days)
+                content = tables(described, records, period.begin, period.end)
+                content.append(timeline_table(described, records, Path(data), period.begin, period.end))
+                files = [file for table in content for file in _written(table, part, formats)]
+                manifest = {
+                    "format": FORMAT,
+                    "release": software_version(),
+                    "rig": described.name,
+                    "rig_sha256": effective_hash(described),
+                    "from_utc": utc_text(period.begin),
+                    "to_utc": utc_text(period.end),
+                    "series": records.history.series,
+                    "journal": _chain(records),
+                    "files": files,
+                    "uploads": uploads(Path(data), records, period.begin, period.end, part),
+                }
+            (part / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except (HistoryUnreadable, JournalError) as error:  # both say what, where, why and what next
         raise UserError(str(error)) from None
-    finally:
-        shutil.rmtree(outer, ignore_errors=True)
     return manifest
 
 

@@ -14,6 +14,7 @@ from choroid.common.progress import show_share
 from choroid.export.events import Events, TimelineEvent, person
 from choroid.export.tables import Cell, Column, Table, utc_text
 from choroid.export.writers import CHUNK_ROWS, WRITERS, sha256_of
+from controller.core.whole_file import whole_file
 from controller.figures.cultures import CULTURE_ROWS, CultureInChamber, Occupancy
 from controller.figures.records import Records
 from controller.figures.transfers import seconds
@@ -94,8 +95,7 @@ def export_timeline(rig: Path | str, data: Path | str, out: Path | str, *, progr
         recorded = records.extent()
         table = timeline_table(described, records, Path(data), 0.0, float("inf"))
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        stack.callback(part.unlink, missing_ok=True)
+        part = stack.enter_context(whole_file(path))
         with closing(WRITERS[suffix](part, table)) as writer:
             left = iter(table.rows)
             while chunk := list(islice(left, CHUNK_ROWS)):
@@ -107,7 +107,6 @@ def export_timeline(rig: Path | str, data: Path | str, out: Path | str, *, progr
                     _show(float(chunk[-1][at] or 0.0), recorded)
         if progress:
             show_share(1.0, "the records")
-        part.replace(path)
     return {
         "name": str(path),
         "rig": described.name,

@@ -21,7 +21,9 @@ WAIT_S = FLUSH_S + 30.0
 LOOK_S = 1.0
 
 
-def export_recording(name: str, data: Path, out: Path, *, wait_s: float = WAIT_S, **header: str) -> dict[str, Any]:
+def export_recording(
+    name: str, data: Path, out: Path, *, wait_s: float = WAIT_S, for_neo: bool = False, **header: str
+) -> dict[str, Any]:
     """Write a recording as an NWB file.
 
     Args:
@@ -29,6 +31,7 @@ def export_recording(name: str, data: Path, out: Path, *, wait_s: float = WAIT_S
         data: The data folder of the rig.
         out: The file to make, with the suffix .nwb.
         wait_s: Maximum time to wait for a running controller to write the readings of the recording.
+        for_neo: Whether the file is in the form that Neo reads as it is.
         header: Fields of :class:`~choroid.nwb.export.NwbHeader`.
 
     Raises:
@@ -39,7 +42,7 @@ def export_recording(name: str, data: Path, out: Path, *, wait_s: float = WAIT_S
     try:
         recording = open_recording(data / FOLDER, name)
         asyncio.run(_readings_written(recording, data, wait_s))
-        return export_nwb(recording, data, out, NwbHeader(**header))
+        return export_nwb(recording, data, out, NwbHeader(**header), for_neo=for_neo)
     except (RecordingRefused, ValueError, OSError) as error:
         raise UserError(str(error)) from None
 
@@ -66,7 +69,8 @@ def as_text(answer: dict[str, Any]) -> str:
     """Return the answer for people."""
     text = (
         f"{answer['file']}: {answer['bytes'] / 1e6:.1f} MB; {answer['frames']} frames in {answer['segments']} segment(s),"
-        f" {answer['spikes']} spikes, {answer['pulses']} pulses, {answer['environment_series']} series of the rig,"
+        f" {answer['spikes']} spikes, {answer['sorted_units']} sorted units, {answer['pulses']} pulses,"
+        f" {answer['environment_series']} series of the rig,"
         f" {answer['transfers']} transfers"
     )
     without = answer["without_environment"]

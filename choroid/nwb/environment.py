@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 HISTORY_FILE = "history.db"
 HISTORY_LAG_S = 10.0
 """The last reading of the slowest usual probe may lie this long (s) before the end of a recording that is covered."""
+HELD_S = 600.0
+"""The last reading before a recording counts as its state at the begin when it is not older than this (s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class EnvironmentSeries:
     unit: str
     times_s: Floats
     values: Floats
+    held_s: float = 0.0
+    """How long before the recording (s) the first of them was read; it stands at 0 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def environment(
                     )
                     for each in transfers(records.journal.between(text(begin), text(end), ROWS))
                 ],
-                _missing(records, len(series), end, text),
+                _missing(records, sum(len(each.values) > bool(each.held_s) for each in series), end, text),
             )
     except (JournalError, HistoryUnreadable) as error:
         return Environment(problem=str(error))
@@ -111,9 +115,11 @@ def recorded_until(data: Path) -> float | None:
 
 
 def _series(records: Records, begin: float, end: float, at_s: Callable[[float], float]) -> Iterator[EnvironmentSeries]:
-    """Yield each point that was read in the time."""
+    """Yield each point that was read in the time, or shortly before: a short recording may lie between two readings."""
     for point, unit in records.history.series.items():
-        rows = list(records.history.raw(point, begin, end))
+        before = list(records.history.raw(point, begin - HELD_S, begin))[-1:]
+        rows = before + list(records.history.raw(point, begin, end))
         if rows:
-            times = np.array([at_s(at) for at, _ in rows])
-            yield EnvironmentSeries(point, unit, times, np.array([value for _, value in rows]))
+            times = np.array([at_s(max(at, begin)) for at, _ in rows])
+            held_s = begin - before[0][0] if before else 0.0
+            yield EnvironmentSeries(point, unit, times, np.array([value for _, value in rows]), held_s)

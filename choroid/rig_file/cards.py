@@ -26,18 +26,20 @@ class CardModel:
 
 CARDS = (
     CardModel(
-        "simulated", "the simulated culture", "at the exact frame", "always", "25 kHz, 20 µs and 0.01 µA steps, ±7 V",
+        "simulated", "the simulated culture", "at the exact frame; several electrodes in one frame", "always",
+        "25 kHz, 20 µs and 0.01 µA steps, ±7 V",
         "the culture itself",
     ),
     CardModel(
         "playback", "replay of a recording: Choroid's Zarr, NWB, Intan .rhd and .rhs, SpikeGLX .bin, raw .raw and .dat",
-        "", "", "other samples than whole numbers of one scale are rounded to 0.195 µV; recorded pulses are not replayed,"
-        " their artefacts are",
+        "", "", "other samples than whole numbers of one scale are rounded to 0.195 µV; pulses are reported of"
+        " Choroid's Zarr, of the others there are only the artefacts",
         "files of pynwb and of writers by the published formats",
     ),
     CardModel(
         "intan-rhx", "Intan RHD and RHS controllers through RHX over TCP",
-        "RHS only; when RHX obeys, some milliseconds late", "with a folder that both machines see",
+        "RHS only; when RHX obeys, some milliseconds late; several electrodes by one trigger, in one sample",
+        "with a folder that both machines see",
         "blocks of 128 frames; eight waveforms at a time; two phases of opposite sign; Intan advises about 10 channels at"
         " 30 kHz over TCP",
         "an RHX server that python-intan reads",

@@ -25,6 +25,7 @@ from controller.children.patience import LOOK_S, ChildSilent, Patience
 from nerves.cards.contract import CardRefused
 from nerves.cards.host import CardHost
 from nerves.cards.remote import RemoteCard, socket_pair
+from nerves.precedence import PRIORITY
 from sim.neurons.conditions import TissueConditions
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,6 @@ SWITCH_S = 0.0002
 END_WITHIN_S = 2.0
 REFUSED = 3
 """Exit status of a card process that cannot open its card."""
-PRIORITY = -15
 """Above ordinary processes: the card needs little time, but at once, or the hardware loses frames."""
 
 
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     def configure(setting: Mapping[str, Any]) -> None:
         opened.set_conditions(TissueConditions(**setting["conditions"]))
 
-    host = CardHost(opened.card, pulses, calls, configure)
+    host = CardHost(opened.card, pulses, calls, configure, geometry=opened.geometry)
     signal.signal(signal.SIGTERM, lambda *_: host.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # where the user may not, the card runs as any other process

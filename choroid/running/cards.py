@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from choroid.common.array_geometry import agreed_geometry, described_geometry
 from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
-from choroid.running.simulated_card import simulated_card
+from choroid.running.simulated_card import assumed_geometry, simulated_card
 from choroid.simulation.array_far_end import serve_array
 from controller.rig.card import REPLAY, channel_list, raw_path
 from nerves.cards.contract import ArrayInfo, CardRefused, ElectrodeCard
+from nerves.cards.geometry import ArrayGeometry
 from nerves.cards.playback import PlaybackCard, Replayable
 from nerves.cards.replayable import raw_samples
 from nerves.cards.rhx import RhxCard
 from nerves.cards.rhx_connection import RhxAddress
-from sim.neurons.array import SimulatedArray
+from sim.neurons.array import SAMPLE_RATE_HZ, SimulatedArray
 from sim.neurons.conditions import TissueConditions
 
 CardMaker = Callable[[Mapping[str, Any], str, Mapping[str, Any], bool], ElectrodeCard]
@@ -38,6 +40,8 @@ class OpenedCard:
     """Set what the simulated tissue lives in; does nothing for real tissue."""
     close: Callable[[], None]
     """Close what stands behind the card; the card is closed by its host."""
+    geometry: ArrayGeometry | None = None
+    """Where the electrodes are; None where it is not known."""
 
 
 def open_card(config: Mapping[str, Any]) -> OpenedCard:
@@ -50,12 +54,15 @@ def open_card(config: Mapping[str, Any]) -> OpenedCard:
         opened = _OPENERS[config.get("card", "simulated")](config)
     except UserError as error:
         raise CardRefused(str(error)) from error
-    why = _other_than_described(opened.card.info, config)
-    if why:
+    try:
+        why = _other_than_described(opened.card.info, config)
+        if why:
+            raise CardRefused(why)
+        return replace(opened, geometry=agreed_geometry(opened.geometry or opened.card.info.geometry, config))
+    except CardRefused:
         opened.card.close()
         opened.close()
-        raise CardRefused(why)
-    return opened
+        raise
 
 
 def _simulated(config: Mapping[str, Any]) -> OpenedCard:
@@ -64,6 +71,8 @@ def _simulated(config: Mapping[str, Any]) -> OpenedCard:
         material=config["material"],
         diameter_um=config["diameter_um"],
         seed=config["seed"],
+        geometry=described_geometry(config),
+        block_frames=round(config.get("options", {}).get("block_s", 0.001) * SAMPLE_RATE_HZ),
     )
     return OpenedCard(card, card.set_conditions, _nothing)
 
@@ -72,7 +81,8 @@ def _behind(config: Mapping[str, Any], make: CardMaker) -> OpenedCard:
     """Open a card at its link; behind a link `sim:` a server before a simulated array is started in this process."""
     if not config["link"].startswith("sim:"):
         return OpenedCard(make(config, config["link"], config["options"], False), _no_conditions, _nothing)
-    array = SimulatedArray(config["electrodes"], config["seed"])
+    geometry = described_geometry(config) or assumed_geometry(config["electrodes"], config["diameter_um"])
+    array = SimulatedArray(config["electrodes"], config["seed"], positions_um=geometry.positions_um())
     end = serve_array(config["card"], array)
     folder = TemporaryDirectory(prefix="choroid-card-")
     card = make(config, end.link, {**config["options"], **end.options, "folder": folder.name}, True)
@@ -84,7 +94,7 @@ def _behind(config: Mapping[str, Any], make: CardMaker) -> OpenedCard:
         end.close()
         folder.cleanup()
 
-    return OpenedCard(card, set_conditions, close)
+    return OpenedCard(card, set_conditions, close, geometry)
 
 
 def _rhx_card(config: Mapping[str, Any], link: str, options: Mapping[str, Any], simulated: bool) -> ElectrodeCard:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from choroid.common.array_geometry import declared_geometry
 from choroid.common.child import python
 from controller.children.patience import ChildSilent, Patience, patiently
 from controller.rig.card import CardOptions
@@ -240,7 +241,13 @@ async def spawn_engine(
         raise ValueError(f"rig {rig.name} has no electrode array; give it nerves")
     config = {
         "card": card_config(nerves, seed, data_dir),
-        "detection": [nerves.mains, nerves.reference],
+        "detection": [
+            nerves.mains,
+            nerves.reference,
+            nerves.artefact_share_pct,
+            nerves.pitch_um,
+            nerves.reflex_filter,
+        ],
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.tissue.values()),
         "stopped": stopped[:MAX_REASON],
@@ -297,6 +304,7 @@ async def _said_at_start(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 def card_config(nerves: Nerves, seed: int, data_dir: Path) -> dict[str, Any]:
     """Return what the card process must know of the rig file, as JSON; `data_dir` is where relative files lie."""
+    geometry = declared_geometry(nerves)
     return {
         "card": nerves.card,
         "link": nerves.link,
@@ -305,6 +313,7 @@ def card_config(nerves: Nerves, seed: int, data_dir: Path) -> dict[str, Any]:
         "sample_rate_hz": nerves.sample_rate_hz,
         "material": nerves.material,
         "diameter_um": nerves.diameter_um,
+        "geometry": None if geometry is None else geometry.packed(),
         "seed": seed,
         "data_dir": str(data_dir),
     }

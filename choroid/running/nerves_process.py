@@ -120,7 +120,7 @@ async def _child(config: dict[str, Any]) -> None:
         remote=_remote(config, data_dir),
         envelope=Envelope.of(config["card"]["material"]),
         tissue=config.get("tissue"),
-        detection=Detection.of(*config.get("detection", ("50 Hz", "ground"))),
+        detection=Detection.of(*config.get("detection", ("50 Hz", "ground")), geometry=card.info.geometry),
         recording=RecordingPlan(**config["recording"]) if config.get("recording") else None,
     )
     try:

@@ -82,6 +82,11 @@ class GatewayNerves:
         except NervesError:
             return None
         unknown = (math.nan,) * info.electrodes
+        muted_by = {
+            each.cause.lower(): tuple(100.0 * seconds / summary.watched_s for seconds in each.seconds)
+            for each in summary.muted
+            if summary.watched_s
+        }
         return ElectrodeTable(
             states=tuple(_STATE_NAMES.get(state, "unknown") for state in summary.states),
             rates_hz=tuple(found.rate_hz) or tuple(summary.rates_hz),
@@ -89,6 +94,11 @@ class GatewayNerves:
             noise_uv=tuple(summary.noise_uv),
             impedances_kohm=tuple(kohm or math.nan for kohm in info.impedance_kohm),
             bursts_min=tuple(found.bursts_min) or unknown,
+            muted_pct=tuple(sum(shares) for shares in zip(*muted_by.values(), strict=True)),
+            muted_by=muted_by,
+            x_um=tuple(info.geometry.x_um),
+            y_um=tuple(info.geometry.y_um),
+            geometry=_geometry_text(info.geometry),
         )
 
     async def waveforms(self, electrode: int) -> Waveforms | None:
@@ -161,6 +171,7 @@ class GatewayNerves:
 
     async def _follow_summary(self) -> None:
         loop = asyncio.get_running_loop()
+        counted: tuple[float, float] | None = None
         try:
             async with aclosing(self._client.summaries(SUMMARY_EVERY_MS)) as summaries:
                 async for reply in summaries:
@@ -169,6 +180,7 @@ class GatewayNerves:
                     if reply.frame == self._summed_frame:
                         continue  # the array stands: its last figures grow old
                     self._summed_frame = self._frame = reply.frame
+                    before, counted = counted, (_muted_s(reply), reply.watched_s)
                     self._summary = NervesSummary(
                         at_s=loop.time(),
                         firing_rate_hz=reply.mean_active_hz,
@@ -179,6 +191,7 @@ class GatewayNerves:
                         observed_electrodes=reply.observed_electrodes if reply.states else None,
                         states=tuple(_STATE_NAMES.get(state, "unknown") for state in reply.states),
                         metrics=_metrics(reply.metrics) if reply.HasField("metrics") else None,
+                        muted_pct=_muted_pct(before, counted, reply.electrodes) if before else None,
                     )
         finally:
             self._summary = None
@@ -193,6 +206,16 @@ class GatewayNerves:
                 self._frame = batch.next_frame
                 self.lost_spikes += batch.lost
                 self._spikes.extend(zip(batch.frames.tolist(), batch.electrodes.tolist(), strict=True))
+
+
+def _muted_s(reply: pb.SummaryReply) -> float:
+    return sum(sum(each.seconds) for each in reply.muted)
+
+
+def _muted_pct(before: tuple[float, float], now: tuple[float, float], electrodes: int) -> float | None:
+    """Return the muted share of the time of all electrodes between two counts (muted and watched seconds)."""
+    watched_s = (now[1] - before[1]) * electrodes
+    return 100.0 * (now[0] - before[0]) / watched_s if watched_s > 0.0 else None
 
 
 _STATE_NAMES = {
@@ -230,3 +253,10 @@ def _treatment(welfare: pb.Welfare) -> StimulationTreatment:
         reason=welfare.reason,
         evoked_spikes=welfare.evoked_spikes if welfare.HasField("evoked_spikes") else None,
     )
+
+
+def _geometry_text(geometry: pb.Geometry) -> str:
+    """Return what is said of the array as a whole; empty where its geometry is not known."""
+    reference = f"reference: {geometry.reference}" if geometry.reference else ""
+    source = f"positions: {geometry.source}" if geometry.x_um else ""
+    return "; ".join(filter(None, (geometry.module, reference, source)))

@@ -7,7 +7,9 @@ without it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from controller.rig.audit import AuditSpec
 
 EVERY_S = 3600.0
 RETRY_S = 300.0
+NICENESS = 10
+"""Of the child: the controller goes first."""
 
 
 class Notary:
@@ -52,6 +56,8 @@ class Notary:
             )
         except OSError as error:
             return _failed(f"no process can be started ({error})")
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, child.pid, NICENESS)
         try:
             output, errors = await child.communicate()
         except asyncio.CancelledError:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from choroid.common.array_geometry import declared_geometry
 from choroid.common.failure import UserError
 from choroid.common.ports import MAX_PORT
 from choroid.common.signals import stop_on_signals
@@ -92,7 +93,10 @@ def _serve_array(rig: Rig, host: str, base_port: int, seed: int) -> ArrayFarEnd 
     """Start what the rig's electrode card connects to; None where it needs nothing."""
     if rig.nerves is None or not _has_far_end(rig):
         return None
-    return serve_array(rig.nerves.card, SimulatedArray(rig.nerves.electrodes, seed), host=host, base_port=base_port)
+    geometry = declared_geometry(rig.nerves)
+    positions = None if geometry is None else geometry.positions_um()
+    array = SimulatedArray(rig.nerves.electrodes, seed, positions_um=positions)
+    return serve_array(rig.nerves.card, array, host=host, base_port=base_port)
 
 
 def table(rig: Rig, endpoints: dict[str, str]) -> str:

@@ -49,6 +49,24 @@ def threads_of(pid: int, proc: Path = PROC) -> dict[str, ThreadAccount]:
     return threads
 
 
+class ProcessorShare:
+    """The share of a processor that a process uses, all its threads together (1: a whole one)."""
+
+    def __init__(self, pid: int) -> None:
+        """Begin to measure."""
+        self._pid = pid
+        self._at_s, self._ran_s = self._now()
+
+    def since(self) -> float:
+        """Return the share since the last call, or since the begin."""
+        at_s, ran_s = self._at_s, self._ran_s
+        self._at_s, self._ran_s = self._now()
+        return (self._ran_s - ran_s) / max(self._at_s - at_s, 1e-9)
+
+    def _now(self) -> tuple[float, float]:
+        return now_s(), sum(thread.ran_s for thread in threads_of(self._pid).values())
+
+
 def family_of(pid: int, proc: Path = PROC) -> list[int]:
     """Return `pid` and all processes below it; those that have ended have no part in it."""
     family, waiting = [pid], [pid]

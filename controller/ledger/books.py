@@ -111,13 +111,14 @@ class Books:
         since_s = max(since_s, 0.0)
         return {name: self._ageing.older(name, vessel.parcel, since_s) for name, vessel in self._vessels.items()}
 
-    def glutamine_left(self, line: str) -> float:
+    def glutamine_left(self, line: str, since_s: float) -> float:
         """Return the share of its label's glutamine that the bottle of a line still has (0..1); 1 for any other source."""
-        source = self._rig.vessels.get(self._rig.lines[line].from_)
+        name = self._rig.lines[line].from_
+        source = self._rig.vessels.get(name)
         medium = None if source is None or source.kind != "source" else self._rig.media.get(source.contains or "")
         if medium is None or medium.glutamine_mm <= 0.0:
             return 1.0
-        return round(self._vessels[self._rig.lines[line].from_].parcel.glutamine, 6)
+        return round(self._ageing.older(name, self._vessels[name].parcel, max(since_s, 0.0)).glutamine, 6)
 
     def booked_ul(self) -> dict[str, float]:
         """Return every vessel's volume as of the last booking (µL)."""
@@ -188,6 +189,16 @@ class Books:
                 self._weigh(body)
         return None
 
+    def evaluate(self, kind: str, body: Mapping[str, Any], utc: str) -> Drift | None:
+        """Evaluate a row that is in the journal. If that fails, the volumes that it may have changed become unknown."""
+        before = self._unknowns.copy()
+        try:
+            return self.book(kind, body, utc)
+        except Exception:
+            self._unknowns = before
+            self._doubt(body)
+            raise
+
     def advance(self, seconds: float) -> None:
         """Book the evaporation since the last booking, and age all medium."""
         for name, loss in self._losses.items():
@@ -202,6 +213,15 @@ class Books:
         self.contents.age(max(seconds, 0.0), self._ageing.in_lines)
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _doubt(self, body: Mapping[str, Any]) -> None:
+        """Make the volumes unknown that a row may have changed: of its vessel, of its line's ends, else of all vessels."""
+        line, vessel = body.get("line"), body.get("vessel")
+        concerned = self._paths.reach(str(line)) if line in self._rig.lines else {str(vessel)}
+        for name in concerned if concerned <= self._vessels.keys() else self._vessels:
+            with self._booking(name):
+                self._unknowns.wander(name, self._rig.vessels[name].capacity_ul ** 2)
+        self._refresh()
 
     def _moved(self, body: Mapping[str, Any], utc: str) -> Drift | None:
         name = body["line"]

@@ -95,6 +95,11 @@ class FlowPaths:
         path = self.of(name, 1.0, self._outlet_ul) if selected is None else self.along(selected, 1.0, self._outlet_ul)
         return path.changes
 
+    def reach(self, line: str) -> set[str]:
+        """Return the vessels whose volume a transfer along a line can change, whatever the positions of its selectors."""
+        ways = [dict(path.positions) for path in self._selected.values() if path.pumped == line]
+        return {vessel for ports in ways or [{}] for vessel in self.full(line, ports)}
+
     def ends(self, name: str, ports: Mapping[str, int] | None = None) -> tuple[str, str]:
         """Return where the path along a pumped line begins and ends; `ports` are the positions of its selectors."""
         path, line = self.selected(name, ports), self._rig.lines[name]

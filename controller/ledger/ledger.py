@@ -179,11 +179,12 @@ class Ledger:
             body["spent_ul"], body["spent_sd_ul"] = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
         if weight is None and (liquid_ul := self._above_straw_ul(line, body.get("ports"))) < volume_ul:
             body["liquid_ul"] = liquid_ul
-        self._up_to_now()
-        if (left := self._books.glutamine_left(line)) < 1.0:
-            body["glutamine"] = left
+        body |= self._ageing_of(line)
         seq = self._journal.append("moved", body, run=run)
-        drift = self._books.book("moved", body, self._clock.utc_text())
+        try:
+            self._up_to_now()
+        finally:  # what was delivered is booked, also if the age of some medium cannot be computed
+            drift = self._books.evaluate("moved", body, self._clock.utc_text())
         if drift is not None:
             self._alarm("pump_drift", drift.pump, drift.text)
         return seq
@@ -210,8 +211,8 @@ class Ledger:
                 " vessel, or the balance drifts. Next: look at the spent vessel and its lines, and enter its volume; until"
                 " then it is as uncertain as the two are apart",
             )
-        elif abs(change) < min_change_ul(ul, noise):
-            return  # within the noise: no row
+        elif abs(change) < min_change_ul(ul, noise) and residual.sd < self._rig.vessels[vessel].capacity_ul:
+            return  # within the noise, and nothing is learnt from it: no row
         body = {"vessel": vessel, "ul": ul, "sd_ul": sd, "noise_ul": noise, "change_ul": change}
         self._write("ledger.weighed", body)
 
@@ -366,6 +367,18 @@ class Ledger:
             return math.inf
         return max(self.volumes()[spec.from_].ul - spec.draws_above_ul, 0.0)
 
+    def _ageing_of(self, line: str) -> dict[str, float]:
+        """Return the key of a row that states what the bottle of a line has lost, if it can be computed.
+
+        What was delivered must be booked whatever happens here: without the key, the bottle counts as its label.
+        """
+        try:
+            left = self._books.glutamine_left(line, self._clock.now_s() - self._booked_s)
+        except Exception:
+            logger.exception("%s: the age of its bottle cannot be computed; booked as by its label", line)
+            return {}
+        return {"glutamine": left} if left < 1.0 else {}
+
     def _known(self, vessel: str) -> None:
         if vessel not in self._rig.vessels:
             raise LedgerError(
@@ -442,7 +455,7 @@ class Ledger:
             self._evaluate(entry)
         if self.unread:
             why = "Likely cause: written by another release, or for another rig file"
-            next_ = "Next: read the levels of the vessels concerned, and enter them"
+            next_ = "Next: read the levels of the vessels concerned, and enter them: until then nothing is dosed there"
             self._alarm("balance_drift", "ledger", f"{'; '.join(self.unread.values())}; left out. {why}. {next_}")
         if before is None:
             body = self._books.booked_ul()
@@ -453,9 +466,12 @@ class Ledger:
             self._books.advance((self._clock.utc() - before).total_seconds())
 
     def _evaluate(self, entry: Entry) -> None:
-        """Evaluate a row that was written before. One that cannot be is left out: it must not keep the controller down."""
+        """Evaluate a row that was written before. One that cannot be is left out: it must not keep the controller down.
+
+        The volumes that it may have changed are unknown from then on, so that the gate refuses doses there.
+        """
         try:
-            self._books.book(entry.kind, entry.body, entry.utc)
+            self._books.evaluate(entry.kind, entry.body, entry.utc)
         except Exception as error:
             place = entry.body.get("vessel") or entry.body.get("line") or "all vessels"
             why = f"row {entry.seq} ({entry.kind}, {place}) cannot be evaluated ({type(error).__name__}: {error})"

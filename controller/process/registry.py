@@ -59,7 +59,7 @@ class Parts:
         self._attached: set[str] = set()
 
     def __iter__(self) -> Iterator[Part]:
-        return (part for _, part in self._parts)
+        return iter([part for _, part in self._parts])
 
     def make(self) -> None:
         """Make every part. One of a late stage that cannot be made is an alarm; without an early one nothing is started.

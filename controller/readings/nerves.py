@@ -19,7 +19,8 @@ SILENT_AFTER_S = 30.0
 STARTS_WITHIN_S = 60.0
 """Maximum start time of an engine (s of real time); it takes 3 to 10 s."""
 FIRING, ACTIVE, EVOKED = "nerves.firing_rate", "nerves.active_electrodes", "nerves.evoked_ratio"
-UNITS: Final = {FIRING: "Hz", ACTIVE: "electrodes", EVOKED: "ratio"}
+MUTED = "nerves.muted"
+UNITS: Final = {FIRING: "Hz", ACTIVE: "electrodes", EVOKED: "ratio", MUTED: "%"}
 """Units of the readings. A failed one raises the alarm `device_lost`, as for any device."""
 FIGURES: Final = tuple(each for each in METRICS if each.reading)
 """Figures of firing over the last minute that are readings."""
@@ -63,6 +64,7 @@ class NervesReader:
             FIRING: summary.firing_rate_hz,
             ACTIVE: float(summary.active_electrodes),
             EVOKED: None if summary.treatment is None else summary.treatment.evoked_ratio,
+            MUTED: summary.muted_pct,
         }
         for point, value in values.items():
             if value is not None:
@@ -76,6 +78,8 @@ class NervesReader:
         """Mark the readings as failed, except the evoked ratio: an engine that is back has none until it has stimulated."""
         for point in (FIRING, ACTIVE):
             self._store.failed(point, UNITS[point], why)
+        if MUTED in self._store.readings:
+            self._store.failed(MUTED, UNITS[MUTED], why)
         for each in FIGURES:
             if each.reading in self._store.readings:
                 self._store.failed(each.reading, each.unit, why)

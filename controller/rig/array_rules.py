@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from controller.rig.card import CARD_FORMS, SIMULATED_HZ, CardOptions, channel_list, link_fits, raw_path
 from controller.rig.description import Rig
+from controller.rig.geometry_rules import geometry_is_sound
 from controller.rig.problems import Finding, Place, nearest
 
 
@@ -95,4 +96,11 @@ def simulated_rate(rig: Rig) -> Iterator[Finding]:
         yield Finding(("nerves", "sample_rate"), what, "Write 25 kHz")
 
 
-ARRAY_RULES = (cameras_see_chambers, camera_names_are_free, card_link, card_options, simulated_rate)
+ARRAY_RULES = (
+    cameras_see_chambers,
+    camera_names_are_free,
+    card_link,
+    card_options,
+    simulated_rate,
+    geometry_is_sound,
+)

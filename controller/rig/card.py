@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StringConstraints
 
 from controller.rig.part import RigPart
-from controller.rig.quantities import VoltageUv
+from controller.rig.quantities import TimeS, VoltageUv
 
 CardName = Literal["simulated", "playback", "intan-rhx", "open-ephys", "lsl"]
 NativeName = Annotated[str, StringConstraints(pattern=r"^[A-H]-[0-9]{3}(:[A-H]-[0-9]{3})?$")]
@@ -35,6 +35,8 @@ class CardOptions(RigPart):
     """Name of a stream or series, where a recording has several."""
     loop: bool = False
     """Whether a replay begins again at its end."""
+    block_s: TimeS = Field(default=0.001, alias="block", ge=0.0002, le=0.001)
+    """Length of the blocks in which the simulated card gives its frames; shorter ones make a loop faster."""
     gain_uv: VoltageUv | None = Field(default=None, alias="gain", gt=0, le=1e6)
     """Voltage of one unit of raw samples, or of an LSL stream that does not say its unit."""
 
@@ -50,7 +52,7 @@ class CardForm:
 
 
 CARD_FORMS: Mapping[str, CardForm] = {
-    "simulated": CardForm({"sim": "sim:array"}),
+    "simulated": CardForm({"sim": "sim:array"}, ("block",)),
     "playback": CardForm({"file": "file:recordings/NAME.zarr"}, ("stream", "loop", "gain")),
     "intan-rhx": CardForm(
         {"tcp": "tcp://127.0.0.1:5000", "sim": "sim:array"}, ("waveform_port", "channels", "folder"), ("channels",)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from controller.rig.geometry import named_geometry
 from controller.rig.problems import Finding
 
 MODEL = "modbus-generic"
@@ -51,6 +52,8 @@ def seen_from_anywhere(path: Path, data: dict[str, Any]) -> None:
         settings["file"] = str((path.parent / settings["file"]).absolute())
     if isinstance(data.get("grading"), str):
         data["grading"] = str((path.parent / data["grading"]).absolute())
+    if (geometry := named_geometry(data)) is not None:
+        geometry["file"] = str((path.parent / geometry["file"]).absolute())
 
 
 def _named(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,6 +17,7 @@ from controller.rig.agitation import Agitator
 from controller.rig.audit import AuditSpec
 from controller.rig.camera import CameraSpec
 from controller.rig.card import CardName, CardOptions
+from controller.rig.geometry import GeometrySpec
 from controller.rig.grading import shipped_grading
 from controller.rig.notify import AlarmSpec, ZoneName
 from controller.rig.organs import Organs
@@ -301,6 +302,14 @@ class Nerves(RigPart):
     """Frequency of the power grid, whose hum is taken from the signal; `none` for an array on batteries."""
     reference: Literal["ground", "median"] = "ground"
     """`median`: the median of the live electrodes is subtracted from each; takes several times the processor time."""
+    artefact_share_pct: Percent = Field(default=60.0, alias="artefact_share", ge=20, le=100)
+    """Share of the live electrodes on which the same wave at the same time is an artefact, not spikes."""
+    pitch_um: LengthUm | None = Field(default=None, alias="pitch", ge=5, le=10_000)
+    """Distance of neighbouring electrodes: says how many of them can see one neuron. Left out, as on the densest arrays."""
+    geometry: GeometrySpec | None = None
+    """Where the electrodes are, and on which channels of the card; left out, not known, but for a simulated array."""
+    reflex_filter: Literal["linear-phase", "low-delay"] = "linear-phase"
+    """Filter of the spikes that reflexes see. `low-delay`: 0.2 ms after the trough instead of 0.8, with fewer small ones."""
     recording: RecordingSpec | None = None
 
 

@@ -37,6 +37,8 @@ ADDED = (
     "agitators",
     "disposables",
     "recording",
+    "pitch",
+    "geometry",
     "cameras",
     "hepes",
     "phosphate",
@@ -53,6 +55,9 @@ hash."""
 ADDED_WITH_DEFAULT: tuple[tuple[str, object], ...] = (
     ("mains", "50 Hz"),
     ("reference", "ground"),
+    ("artefact_share", 60.0),
+    ("reflex_filter", "linear-phase"),
+    ("block", 0.001),
     ("card", "simulated"),
     ("audit", {"key": None, "witnesses": [], "hubs": [], "time_stamps": None}),
 )

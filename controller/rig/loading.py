@@ -15,6 +15,7 @@ from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
 from controller.rig.forms import hashed_form, name_the_heart
+from controller.rig.geometry import take_geometry
 from controller.rig.grading import take_grading
 from controller.rig.plates import expand
 from controller.rig.problems import Finding, RigError
@@ -37,6 +38,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequen
     in_other_files = [
         *take_grading(path, document.data),
         *map(document.problem, take_descriptions(path, document.data)),
+        *map(document.problem, take_geometry(path, document.data)),
     ]
     try:
         rig = Rig.model_validate(document.data)

@@ -1,4 +1,5 @@
-"""Assemble the seccomp filter: an allow-list of system calls; any other one ends the process, or is refused.
+"""Assemble seccomp filters: an allow-list of system calls, of which any other one ends the process or is refused; or a list
+of calls that are refused (:mod:`controller.sandbox.refused`), for programs that use files and the network.
 
 Sources: linux/seccomp.h, linux/bpf_common.h, linux/audit.h, and the system call tables of x86-64 and arm64.
 """
@@ -7,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-LOAD, JUMP_EQUAL, JUMP_FROM, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+LOAD, JUMP_EQUAL, JUMP_FROM, JUMP_ANY_BIT, JUMP, MASK, RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x54, 0x06
 ALLOW, KILL_PROCESS, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
+UNKNOWN = 0x00050000 | errno.ENOSYS
+"""The answer of a kernel without the call: a library then does it in another way."""
 NUMBER, MACHINE, FIRST_ARGUMENT = 0, 4, 16
 """Offsets in `struct seccomp_data`."""
 
@@ -30,6 +33,24 @@ class Machine:
     calls: Mapping[str, int]
     waiting: Mapping[str, int]
     """What an event loop over files that are open needs as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallArgument:
+    """A condition on one argument of a system call: its lower 32 bits, masked, are one of the values."""
+
+    place: int
+    values: Sequence[int]
+    mask: int = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class CallChoice:
+    """What is decided of a call: one verdict if all conditions of any of the alternatives hold, another one otherwise."""
+
+    alternatives: Sequence[Sequence[CallArgument]]
+    hit: int
+    miss: int
 
 
 X86_64 = Machine(
@@ -74,7 +95,32 @@ def assemble(machine: Machine, pid: int, *, waits: bool = False) -> bytes:
     """
     other = REFUSE if waits else KILL_PROCESS
     calls = {**machine.calls, **(machine.waiting if waits else {})}
-    program = [
+    program = _begin(machine)
+    for name, number in calls.items():
+        program += _allow(name, number, pid, other)
+    program.append(_step(RETURN, other))
+    return b"".join(program)
+
+
+def assemble_refusing(machine: Machine, choices: Mapping[int, CallChoice | int], known: int) -> bytes:
+    """Return a filter program that allows all calls but those of a list.
+
+    Args:
+        machine: Whose numbers are used.
+        choices: What is decided of a call, by its number; a number is the verdict itself.
+        known: Numbers from here on are of later kernels; they are unknown.
+    """
+    program = [*_begin(machine), _step(JUMP_FROM, known, no=1), _step(RETURN, UNKNOWN)]
+    for number, choice in choices.items():
+        body = [_step(RETURN, choice)] if isinstance(choice, int) else _choose(choice)
+        program += [_step(JUMP_EQUAL, number, no=len(body)), *body]
+    program.append(_step(RETURN, ALLOW))
+    return b"".join(program)
+
+
+def _begin(machine: Machine) -> list[bytes]:
+    """Return the steps that end the process of another machine or interface, and load the number of the call."""
+    return [
         _step(LOAD, MACHINE),
         _step(JUMP_EQUAL, machine.audit, yes=1),
         _step(RETURN, KILL_PROCESS),
@@ -82,10 +128,19 @@ def assemble(machine: Machine, pid: int, *, waits: bool = False) -> bytes:
         _step(JUMP_FROM, X32_CALLS, no=1),
         _step(RETURN, KILL_PROCESS),
     ]
-    for name, number in calls.items():
-        program += _allow(name, number, pid, other)
-    program.append(_step(RETURN, other))
-    return b"".join(program)
+
+
+def _choose(choice: CallChoice) -> list[bytes]:
+    """Return the steps that end the filter by a choice."""
+    program: list[bytes] = []
+    for alternative in choice.alternatives:
+        steps = [_step(RETURN, choice.hit)]
+        for each in reversed(alternative):
+            values = [_step(JUMP_EQUAL, value, yes=len(each.values) - at) for at, value in enumerate(each.values)]
+            loads = [_step(LOAD, FIRST_ARGUMENT + 8 * each.place), _step(MASK, each.mask)]
+            steps = [*loads, *values, _step(JUMP, len(steps)), *steps]
+        program += steps
+    return [*program, _step(RETURN, choice.miss)]
 
 
 def _allow(name: str, number: int, pid: int, other: int) -> list[bytes]:

@@ -18,15 +18,19 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from controller.sandbox.bpf import MACHINES, Machine, assemble
+from controller.sandbox.bpf import MACHINES, Machine, assemble, assemble_refusing
 from controller.sandbox.errors import SandboxUnavailable
 from controller.sandbox.limits import ProcessLimits
+from controller.sandbox.refused import KNOWN_CALLS, refused_calls
 
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 LANDLOCK_RULE_PATH_BENEATH = 1
-READ_FILE, READ_FOLDER = 0b100, 0b1000
+EXECUTE, READ_FILE, READ_FOLDER = 0b1, 0b100, 0b1000
+WRITE = 0b1_1011_0010
+"""Write files, remove files and folders, make folders and files."""
+TRUNCATE, TRUNCATE_SINCE = 1 << 14, 3
 LANDLOCK_CREATE_RULESET_VERSION = 1
 FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 """Version of Landlock → number of its rights on files, which are the lowest bits."""
@@ -53,9 +57,14 @@ def lock(limits: ProcessLimits, *, waits: bool = False) -> None:
     filter_calls(machine, waits=waits)
 
 
-def die_with_the_owner(lifeline: int) -> None:
-    """Let the kernel kill this process when the other end of a pipe closes, also in the midst of a computation."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+def die_with_the_owner(lifeline: int, *, group: bool = False) -> None:
+    """Let the kernel kill this process when the other end of a pipe closes, also in the midst of a computation.
+
+    Args:
+        lifeline: The own end of the pipe.
+        group: Whether all processes of the group die, which this process leads.
+    """
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid() if group else os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
@@ -94,35 +103,49 @@ def limit_resources(limits: ProcessLimits) -> None:
         resource.setrlimit(what, (limit, limit))
 
 
-def restrict_files(readable: Iterable[Path] = ()) -> None:
+def restrict_files(
+    readable: Iterable[Path] = (),
+    *,
+    writable: Iterable[Path] = (),
+    runnable: Iterable[Path] = (),
+    network: bool = False,
+) -> None:
     """Deny all files, TCP ports and signals to others, as far as this version of Landlock knows them.
 
     Args:
         readable: Files and folders that may still be read. What is open already stays usable, also for writing.
+        writable: Those that may be read and written, with all below them.
+        runnable: Those that may be read and executed.
+        network: Whether TCP ports stay open.
     """
     libc = _libc()
     version = _call("Landlock", libc.syscall, LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION)
     rights = max(count for since, count in FILE_RIGHTS.items() if since <= version)
     attributes = [(1 << rights) - 1]
     if version >= 4:
-        attributes.append(0b11)  # bind and connect TCP
+        attributes.append(0 if network else 0b11)  # bind and connect TCP
     if version >= 6:
         attributes.append(0b11)  # abstract sockets and signals outside the sandbox
     packed = struct.pack(f"={len(attributes)}Q", *attributes)
     rules = _call("Landlock", libc.syscall, LANDLOCK_CREATE_RULESET, packed, len(packed), 0)
+    write = WRITE | (TRUNCATE if version >= TRUNCATE_SINCE else 0)
     try:
-        for path in readable:
-            _allow_reading(rules, path)
+        for paths, more in ((readable, 0), (writable, write), (runnable, EXECUTE)):
+            for path in paths:
+                _allow(rules, path, READ_FILE | READ_FOLDER | more)
         _call("Landlock", libc.syscall, LANDLOCK_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
 
 
-def _allow_reading(rules: int, path: Path) -> None:
+OF_FILES = EXECUTE | READ_FILE | 0b10 | TRUNCATE
+"""Rights that a file can have; the others are of folders."""
+
+
+def _allow(rules: int, path: Path, rights: int) -> None:
     beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        rights = READ_FILE | (READ_FOLDER if path.is_dir() else 0)
-        rule = struct.pack("=Qi", rights, beneath)
+        rule = struct.pack("=Qi", rights if path.is_dir() else rights & OF_FILES, beneath)
         words = (rules, LANDLOCK_RULE_PATH_BENEATH, rule, 0)
         _call("Landlock", _libc().syscall, LANDLOCK_ADD_RULE, *words)
     finally:
@@ -145,7 +168,19 @@ def require_closed(error: int, layer: str) -> None:
 
 def filter_calls(machine: Machine, *, waits: bool = False) -> None:
     """Allow only the system calls of computing and of answering; with `waits`, those of an event loop as well."""
-    program = assemble(machine, os.getpid(), waits=waits)
+    _filter(machine, assemble(machine, os.getpid(), waits=waits))
+
+
+def refuse_calls() -> None:
+    """Refuse the system calls that lead around the restriction of files, or to other processes and services of the user.
+
+    The program keeps files, TCP, threads and processes of its own; what it executes and starts is bound as well.
+    """
+    machine = _machine()
+    _filter(machine, assemble_refusing(machine, refused_calls(machine, os.getpid()), KNOWN_CALLS))
+
+
+def _filter(machine: Machine, program: bytes) -> None:
     steps = ctypes.create_string_buffer(program, len(program))
 
     class Program(ctypes.Structure):

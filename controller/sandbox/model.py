@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from controller.children.accounts import now_s
+from controller.children.accounts import ProcessorShare, now_s
 from controller.children.patience import NEVER, ChildSilent, Patience, patiently, wait_readable
 from controller.sandbox.check import ModelFacts, check_model
 from controller.sandbox.errors import ModelFailed, ModelRefused, ModelTooSlow, SandboxUnavailable
@@ -89,6 +89,7 @@ class SandboxedModel:
         finally:
             theirs.close()
             os.close(lifeline)
+        self._share = ProcessorShare(self.pid)
 
     @classmethod
     def open(cls, model: bytes, limits: ModelLimits | None = None, *, command: Sequence[str] = WORKER) -> Self:
@@ -137,6 +138,10 @@ class SandboxedModel:
     def pid(self) -> int:
         """Process id of the worker."""
         return self._process.pid
+
+    def processor_share(self) -> float:
+        """Return the share of a processor that the worker has used since the last call; since its start at first."""
+        return self._share.since()
 
     @property
     def busy(self) -> bool:

@@ -31,8 +31,10 @@ class FiringModel(Projection):
 class ElectrodesModel(BaseModel):
     """One list for each figure, one entry for each electrode; null where it is not known.
 
-    `deviation` is the distance of the rate from the electrode's own baseline, in spreads of its logarithm. All lists are
-    empty while no engine answers.
+    `deviation` is the distance of the rate from the electrode's own baseline, in spreads of its logarithm. `muted_pct` is the
+    share of the time since the engine started in which nothing could be detected; `muted_by` has it by cause (stimulation,
+    artefact, rail, flat, noise, start). `x_um` and `y_um` (up) are the positions, empty where they are not known; `geometry`
+    says of which chip they are, what the reference is, and who says so. All lists are empty while no engine answers.
     """
 
     states: list[str]
@@ -42,6 +44,11 @@ class ElectrodesModel(BaseModel):
     impedances_kohm: list[float | None]
     bursts_min: list[float | None]
     deviation: list[float | None]
+    muted_pct: list[float | None]
+    muted_by: dict[str, list[float | None]]
+    x_um: list[float | None] = Field(default_factory=list)
+    y_um: list[float | None] = Field(default_factory=list)
+    geometry: str = ""
 
 
 class WaveformsModel(Projection):

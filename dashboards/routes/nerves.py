@@ -83,12 +83,14 @@ Answers = Annotated[SharedAnswers, Depends(_answers)]
 
 @routes.get("/electrodes", response_model=ElectrodesModel)
 async def electrodes(_: Viewer, rig: Controlled, answers: Answers) -> dict[str, Any]:
-    """Return state, rate, amplitude, noise and impedance of each electrode."""
+    """Return state, rate, amplitude, noise, impedance and muted time of each electrode."""
     found = await answers.get("electrodes", answers.inspector.electrodes)
     if found is None:
-        return {name: [] for name in ElectrodesModel.model_fields}
-    lists = {name: _known(values) for name, values in asdict(found).items() if name != "states"}
-    return {"states": list(found.states), "deviation": _known(rig.electrode_deviations), **lists}
+        return {name: [] for name in ElectrodesModel.model_fields} | {"muted_by": {}, "geometry": ""}
+    told = {"states": list(found.states), "geometry": found.geometry}
+    lists = {name: _known(values) for name, values in asdict(found).items() if name not in (*told, "muted_by")}
+    muted_by = {cause: _known(shares) for cause, shares in found.muted_by.items()}
+    return {**told, "deviation": _known(rig.electrode_deviations), "muted_by": muted_by, **lists}
 
 
 @routes.get("/waveforms/{electrode}", response_model=WaveformsModel)

@@ -154,6 +154,11 @@ export interface ElectrodesModel {
   impedances_kohm: (number | null)[];
   bursts_min: (number | null)[];
   deviation: (number | null)[];
+  muted_pct: (number | null)[];
+  muted_by: Record<string, (number | null)[]>;
+  x_um: (number | null)[];
+  y_um: (number | null)[];
+  geometry: string;
 }
 
 export interface EntryModel {

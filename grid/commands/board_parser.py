@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from choroid.commands.options import command, emit, json_option, seed, subject
-
-FOLDER = Path("choroid-grid")
+from grid.commands.data_parser import add_data
+from grid.commands.parts import FOLDER, part
+from grid.commands.tuning_parser import add_simulate
 
 
 def add_boards(verbs: Any) -> None:
@@ -18,12 +19,9 @@ def add_boards(verbs: Any) -> None:
     boards = subject(verbs, "board", "boards, which grade models: list, show, play")
     models = subject(verbs, "model", "models for a board: try, submit, run")
     _member_parsers(verbs, boards, models)
-    data = command(
-        subject(verbs, "data", "public data of a board: make"),
-        "make",
-        _data,
-        "make public data of a board: inputs and targets for training",
-    )
+    data_sets = add_data(verbs)
+    add_simulate(data_sets)
+    data = command(data_sets, "make", _data, "make public data of a board: inputs and targets for training")
     data.add_argument("board", help="its name, such as decode-stimulus, or its file")
     data.add_argument("--seed", type=seed, default=1, help="a public seed (default 1)")
     data.add_argument("--out", type=Path, required=True, help="the .npz file to write")
@@ -78,13 +76,6 @@ def _member_parsers(verbs: Any, boards: Any, models: Any) -> None:
     for parser in (submit, submission, listed, shown, run):
         parser.add_argument("--data", type=Path, default=FOLDER, help=f"data folder of the member (default: {FOLDER})")
         json_option(parser)
-
-
-def part(name: str) -> ModuleType:
-    """Import a module of the grid's commands. Raises :class:`UserError` where a package that it needs is missing."""
-    from choroid.common.extras import load_extra
-
-    return load_extra(f"grid.commands.{name}", "grid", needed_for="choroid grid", otherwise="use a rig without a grid")
 
 
 def _boards() -> ModuleType:

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,22 @@ class GridDemo:
         return self.data / "rig"
 
 
-def grid_demo(settings: GridDemo, operator: HubOperator) -> None:
+Story = Callable[["GridDemo", HubOperator, DemoParts], Coroutine[Any, Any, None]]
+"""What a demo shows; it goes on until it is cancelled."""
+
+
+def grid_demo(settings: GridDemo, operator: HubOperator, story: Story | None = None) -> None:
     """Run the demo until Ctrl-C or SIGTERM.
+
+    Args:
+        settings: How it is started.
+        operator: What it does as operator and member.
+        story: What it shows; by default an agent that submits a model.
 
     Raises:
         UserError: A part has ended or does not start; the message has its last lines.
     """
-    asyncio.run(_until_stopped(settings, operator))
+    asyncio.run(_until_stopped(settings, operator, story or _show))
 
 
 @contextlib.contextmanager
@@ -90,7 +99,7 @@ def demo_folder(data: Path | None) -> Iterator[Path]:
         yield Path(text)
 
 
-async def _until_stopped(settings: GridDemo, operator: HubOperator) -> None:
+async def _until_stopped(settings: GridDemo, operator: HubOperator, story: Story) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -100,7 +109,7 @@ async def _until_stopped(settings: GridDemo, operator: HubOperator) -> None:
             for name, work in (
                 ("stop", _wait(stop)),
                 ("watch", parts.watch()),
-                ("work", _show(settings, operator, parts)),
+                ("work", story(settings, operator, parts)),
             )
         ]
         try:
@@ -111,13 +120,14 @@ async def _until_stopped(settings: GridDemo, operator: HubOperator) -> None:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            _say("the demo ends")
+            say("the demo ends")
 
 
 async def _show(settings: GridDemo, operator: HubOperator, parts: DemoParts) -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
-    await _start_hub(settings, parts)
+    await start_hub(settings, parts)
+    await _start_rig(settings, parts)
     address = (settings.hub / "address.txt").read_text(encoding="utf-8").strip()
     for name in MEMBERS:
         where = ("--name", name, "--data", str(settings.data / name))
@@ -125,79 +135,93 @@ async def _show(settings: GridDemo, operator: HubOperator, parts: DemoParts) -> 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_laboratory(settings, address, operator, parts))
         for name in MEMBERS:
-            await _admitted(name, settings.hub, operator, parts)
+            await admitted(name, settings.hub, operator, parts)
         member = settings.data / MEMBERS[0]
         script = str(example("grid_agent.py"))
         await parts.start("agent", sys.executable, "-P", script, str(member), settings.board, ends=True)
-        row = await _graded(settings.data / MEMBERS[1], settings.board, operator, parts)
+        row = await graded(settings.data / MEMBERS[1], settings.board, operator, parts)
         took_s = loop.time() - start
-        _say(f"{settings.board}: {row['name']} is graded, score {row['published']:.4g}, {took_s:.0f} s after the start")
+        say(f"{settings.board}: {row['name']} is graded, score {row['published']:.4g}, {took_s:.0f} s after the start")
     await asyncio.Event().wait()
 
 
 async def _laboratory(settings: GridDemo, address: str, operator: HubOperator, parts: DemoParts) -> None:
     """Join the rig to the hub as soon as its electrode engine runs."""
-    await _until((settings.rig / ENDPOINT).exists, "the rig", parts, "rig")
-    await _until((settings.rig / NERVES).exists, "the electrode engine", parts, "rig")
+    await until((settings.rig / ENDPOINT).exists, "the rig", parts, "rig")
+    await until((settings.rig / NERVES).exists, "the electrode engine", parts, "rig")
     tissue = ("--rig", str(settings.rig), "--organoid", "o1", "--data", str(settings.data / LAB))
     await parts.start(LAB, *CHOROID, "grid", "lab", "join", address, "--name", LAB, *tissue)
-    await _admitted(LAB, settings.hub, operator, parts)
-    _say("the laboratory offers the organoid o1")
+    await admitted(LAB, settings.hub, operator, parts)
+    say("the laboratory offers the organoid o1")
 
 
-async def _start_hub(settings: GridDemo, parts: DemoParts) -> None:
-    """Start hub, rig and page, and print the address of the page."""
-    address, endpoint = settings.hub / "address.txt", settings.rig / ENDPOINT
-    for left in (address, endpoint, settings.rig / NERVES):
-        left.unlink(missing_ok=True)
+async def start_hub(settings: GridDemo, parts: DemoParts) -> None:
+    """Start hub and page, and print the address of the page."""
+    address = settings.hub / "address.txt"
+    address.unlink(missing_ok=True)
     more = () if settings.policy is None else ("--policy", str(settings.policy))
     ports = ("--port", "0", "--member-port", "0", "--data", str(settings.hub), "--name", "demo/log")
     await parts.start("hub", *CHOROID, "grid", "hub", "run", *ports, *more)
-    await parts.start("rig", *CHOROID, "demo", "--port", "0", "--speed", "1", "--data", str(settings.rig))
-    await _until(address.exists, "the hub", parts, "hub")
+    await until(address.exists, "the hub", parts, "hub")
     shown = ("--data", str(settings.hub), "--port", str(settings.port))
     await parts.start("page", *CHOROID, "grid", "page", "serve", *shown)
-    await _until(lambda: "page: " in parts.said("page"), "the page", parts, "page")
-    _say(f"Open {parts.said('page').partition('page: ')[2].split()[0]} in a browser (Ctrl-C ends)")
-    _say(f"data and logs: {settings.data}")
+    await until(lambda: "page: " in parts.said("page"), "the page", parts, "page")
+    say(f"Open {parts.said('page').partition('page: ')[2].split()[0]} in a browser (Ctrl-C ends)")
+    say(f"data and logs: {settings.data}")
 
 
-async def _admitted(name: str, hub: Path, operator: HubOperator, parts: DemoParts) -> None:
+async def _start_rig(settings: GridDemo, parts: DemoParts) -> None:
+    for left in (settings.rig / ENDPOINT, settings.rig / NERVES):
+        left.unlink(missing_ok=True)
+    await parts.start("rig", *CHOROID, "demo", "--port", "0", "--speed", "1", "--data", str(settings.rig))
+
+
+async def admitted(name: str, hub: Path, operator: HubOperator, parts: DemoParts) -> None:
     """Approve one of the demo's own members, and wait until it is connected."""
-    await _until(lambda: name in operator.states(hub), name, parts, "hub", name)
+    await until(lambda: name in operator.states(hub), name, parts, "hub", name)
     if operator.states(hub)[name] == "pending":
         operator.approve(hub, name)
-        _say(f"{name} is approved")
-    await _until(lambda: "connected to" in parts.said(name), name, parts, "hub", name)
+        say(f"{name} is approved")
+    await until(lambda: "connected to" in parts.said(name), name, parts, "hub", name)
 
 
-async def _graded(member: Path, board: str, operator: HubOperator, parts: DemoParts) -> dict[str, Any]:
-    """Wait for a graded model on the board; return its row."""
-    patience = _patience(parts, parts.names, GRADED_S)
+async def graded(member: Path, board: str, operator: HubOperator, parts: DemoParts, name: str = "") -> dict[str, Any]:
+    """Wait for a graded model on the board, or the one of a name; return its row."""
+    patience = patience_of(parts, parts.names, GRADED_S)
     while True:
         for row in await asyncio.to_thread(operator.ranking, member, board):
-            if row["state"] == "graded":
+            if row["state"] == "graded" and name in ("", row["name"]):
                 return row
-        _look(patience, f"a graded model on {board}")
+        look(patience, f"a graded model on {board}")
         await asyncio.sleep(POLL_S)
 
 
-async def _until(true: Callable[[], bool], what: str, parts: DemoParts, *names: str) -> None:
+async def done(name: str, parts: DemoParts, *words: str) -> str:
+    """Run a command of Choroid to its end; return what it said. An error of it ends the demo."""
+    await parts.start(name, *CHOROID, *words, ends=True)
+    await parts.ended(name)
+    return parts.said(name)
+
+
+async def until(true: Callable[[], bool], what: str, parts: DemoParts, *names: str) -> None:
     """Wait until it is true; raise :class:`UserError` when the parts `names` could run for long without that."""
-    patience = _patience(parts, names, START_S)
+    patience = patience_of(parts, names, START_S)
     while not true():
-        _look(patience, what)
+        look(patience, what)
         await asyncio.sleep(POLL_S)
 
 
-def _patience(parts: DemoParts, names: Collection[str], limit_s: float) -> Patience:
+def patience_of(parts: DemoParts, names: Collection[str], limit_s: float) -> Patience:
+    """Return what waits for parts as long as they could run."""
+
     def family() -> list[int]:
         return [os.getpid(), *(pid for name in names for pid in family_of(parts.pid(name)))]
 
     return Patience(family, limit_s, max_look_s=MAX_LOOK_S)
 
 
-def _look(patience: Patience, what: str) -> None:
+def look(patience: Patience, what: str) -> None:
+    """Count the time that the parts could run. Raises :class:`UserError` when it was too long."""
     try:
         patience.update()
     except ChildSilent:
@@ -211,5 +235,6 @@ async def _wait(stop: asyncio.Event) -> None:
     await stop.wait()
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a line at once."""
     print(text, flush=True)

@@ -12,10 +12,12 @@ from typing import Any
 
 from grid.clock import as_text
 from grid.errors import GridError
+from grid.hub.lease_table import LeaseTable
 from grid.hub.leases import LeaseBook
 from grid.hub.members import Members
 from grid.hub.owner import owned
 from grid.hub.store import FILE, Store
+from grid.hub.work import WorkBook
 from grid.policy.policy import load_policy
 from grid.policy.standing import MemberStanding, roofline
 
@@ -66,13 +68,18 @@ def leases(data: Path, *, end: str = "", first: str = "", reason: str = "") -> d
         GridError: There is no such hub or lease.
     """
     with opened(data) as store:
-        book = LeaseBook(store, Members(store), load_policy().leases)
+        members, policy = Members(store), load_policy()
+        book, work = LeaseBook(store, members, policy.leases), WorkBook(store, members, policy.work)
         if end:
-            book.find(end)
-            book.end(end, reason or "ended by an operator", by=operator())
+            of: LeaseTable = work if store.query("SELECT 1 FROM work WHERE id = ?", end) else book
+            of.find(end)
+            of.end(end, reason or "ended by an operator", by=operator())
         if first:
             book.put_first(first, operator())
-        return {"leases": [_lease(row) for row in (*book.living(), *book.ended(20))]}
+        return {
+            "leases": [_lease(row) for row in (*book.living(), *book.ended(20))],
+            "work": [_work(row) for row in (*work.living(), *work.ended(20))],
+        }
 
 
 def status(data: Path) -> dict[str, Any]:
@@ -80,10 +87,12 @@ def status(data: Path) -> dict[str, Any]:
     with opened(data) as store:
         count = store.query("SELECT state, COUNT(*) AS number FROM members GROUP BY state")
         running = store.query("SELECT state, COUNT(*) AS number FROM leases GROUP BY state")
+        working = store.query("SELECT state, COUNT(*) AS number FROM work GROUP BY state")
         return {
             "hub": store.name,
             "members": {row["state"]: row["number"] for row in count},
             "leases": {row["state"]: row["number"] for row in running},
+            "work": {row["state"]: row["number"] for row in working},
             "tissues": store.query("SELECT COUNT(*) FROM tissues")[0][0],
             "log_rows": store.log.size,
             "log_cosigned_rows": store.log.cosigned_size(),
@@ -115,6 +124,13 @@ def leases_text(answer: dict[str, Any]) -> str:
             f"{each['lease']:<18}{each['state']:<9}{each['mode']:<11}{each['organoid']:<16}{each['fence']:<7}"
             f"{each['member'][:16]:<18}{each['reason']}"
         )
+    if answer["work"]:
+        lines.append(f"{'work lease':<18}{'state':<9}{'fence':<7}{'ranks':<7}{'job':<20}reason")
+    for each in answer["work"]:
+        lines.append(
+            f"{each['lease']:<18}{each['state']:<9}{each['fence']:<7}{len(each['ranks']):<7}{each['job'][:18]:<20}"
+            f"{each['reason']}"
+        )
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -144,3 +160,11 @@ def _member(row: sqlite3.Row) -> dict[str, Any]:
 def _lease(row: sqlite3.Row) -> dict[str, Any]:
     names = ("mode", "organoid", "fence", "member", "lab", "state", "purpose", "reason", "charge_nc", "pulses")
     return {"lease": row["id"], "electrodes": json.loads(row["electrodes"]), **{name: row[name] for name in names}}
+
+
+def _work(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        "lease": row["id"],
+        "ranks": json.loads(row["ranks"]),
+        **{name: row[name] for name in ("job", "fence", "member", "state", "reason")},
+    }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from grid import serving
 from grid.commands.stopping import until_stopped
 from grid.errors import GridError
 from grid.page.app import page_app
 from grid.page.confinement import confine
 from grid.page.reading import HubReader
-from grid.page.server import listen, serve_page
 
 
 def page(data: Path, host: str, port: int, names: list[str], say: Callable[[str], None]) -> None:
@@ -30,7 +30,7 @@ def page(data: Path, host: str, port: int, names: list[str], say: Callable[[str]
         raise GridError("a host name of the page has no *. Next: give each name with its own --name")
     reader = HubReader(data)
     try:
-        with listen(host, port) as listening:
+        with serving.listen(host, port) as listening:
             bracketed = f"[{host}]" if ":" in host else host
             unconfined = confine(data)
             if unconfined:
@@ -38,7 +38,7 @@ def page(data: Path, host: str, port: int, names: list[str], say: Callable[[str]
 
             async def serve() -> None:
                 say(f"page: http://{bracketed}:{listening.getsockname()[1]}/")
-                await serve_page(page_app(reader, (bracketed, *names)), listening)
+                await serving.serve(page_app(reader, (bracketed, *names)), listening)
 
             until_stopped(serve())
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from concurrent.futures import Executor
 from contextlib import ExitStack
@@ -12,7 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from choroid.commands.options import command, emit, json_option, port, subject
-from grid.commands.board_parser import FOLDER, add_boards, part
+from grid.commands.board_parser import add_boards
+from grid.commands.job_parser import add_jobs
+from grid.commands.parts import FOLDER, part
+from grid.commands.plan_parser import add_plan
+from grid.commands.tuning_parser import add_tuning
 
 
 def add(verbs: Any) -> None:
@@ -22,11 +27,17 @@ def add(verbs: Any) -> None:
     _lab_parser(verbs)
     _log_parsers(verbs)
     add_boards(verbs)
+    add_plan(verbs)
+    add_jobs(verbs)
+    add_tuning(verbs)
     demo = command(verbs, "demo", _demo, "a whole grid on this computer: hub, page, members, laboratory, agent")
     demo.add_argument("--port", type=port, default=7780, help="port of the page (default 7780; 0: any)")
     demo.add_argument("--board", default="decode-stimulus", help="where the agent submits (default decode-stimulus)")
     demo.add_argument("--policy", type=Path, help="policy file of the hub (default: the one that comes with Choroid)")
     demo.add_argument("--data", type=Path, help="data folder (default: a temporary one)")
+    demo.add_argument(
+        "--train", action="store_true", help="instead: members train one model of two laboratories for a board"
+    )
 
 
 def data_option(parser: argparse.ArgumentParser, folder: Path = FOLDER) -> None:
@@ -102,7 +113,35 @@ def _member_parsers(verbs: Any) -> None:
         "hub", nargs="?", default="", help="host:port#fingerprint, as the hub prints it (default: as before)"
     )
     join.add_argument("--name", default="", help="name in the grid (default: the machine's)")
+    join.add_argument(
+        "--work", action="store_true", help="take work leases: open tunnels to the other members of a job, train a rank"
+    )
+    join.add_argument(
+        "--loopback",
+        default="",
+        metavar="127.B",
+        help="first half of the addresses of jobs; members on one machine have different ones (default 127.77)",
+    )
+    join.add_argument(
+        "--store", type=Path, metavar="FOLDER", help="keep replicas of data sets of others there, under work leases"
+    )
+    join.add_argument(
+        "--quota",
+        type=float,
+        default=math.inf,
+        metavar="GB",
+        help="most that the replicas may take (default: no limit)",
+    )
     data_option(join)
+    relay = command(verbs, "relay", _relay, "join a grid and relay the encrypted tunnels of others")
+    relay.add_argument(
+        "hub", nargs="?", default="", help="host:port#fingerprint, as the hub prints it (default: as before)"
+    )
+    relay.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    relay.add_argument("--port", type=port, default=7702, help="port that members dial (default 7702; 0: any)")
+    relay.add_argument("--address", default="", help="host that members dial (default: the address that the hub sees)")
+    relay.add_argument("--name", default="", help="name in the grid (default: the machine's)")
+    data_option(relay, Path("choroid-grid-relay"))
 
 
 def _lab_parser(verbs: Any) -> None:
@@ -188,7 +227,19 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _join(arguments: argparse.Namespace) -> int:
-    part("processes").join(arguments.hub, arguments.data, arguments.name, _say)
+    part("processes").join(
+        *(arguments.hub, arguments.data, arguments.name, _say),
+        work=arguments.work,
+        loopback=arguments.loopback,
+        store=arguments.store,
+        quota_bytes=1e9 * arguments.quota,
+    )
+    return 0
+
+
+def _relay(arguments: argparse.Namespace) -> int:
+    listen = arguments.host, arguments.port
+    part("processes").relay(arguments.hub, arguments.data, arguments.name, listen, arguments.address, _say)
     return 0
 
 
@@ -207,7 +258,8 @@ def _demo(arguments: argparse.Namespace) -> int:
         ranking=lambda member, board: list(submissions.board(member, board)["rows"]),
     )
     with demo_folder(arguments.data) as folder:
-        grid_demo(GridDemo(folder, arguments.port, arguments.board, arguments.policy), operator)
+        story = part("training_demo").train if arguments.train else None
+        grid_demo(GridDemo(folder, arguments.port, arguments.board, arguments.policy), operator, story)
     return 0
 
 

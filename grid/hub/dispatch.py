@@ -117,7 +117,7 @@ class Dispatch:
                 return
             lab.send(self._order(pb.LeaseOrder.OFFER, row))
         if row["state"] == "ended":
-            self._tunnels.close_lease(row["id"])
+            self._tunnels.close_grant(row["id"])
             if lab is not None:
                 lab.send(self._order(pb.LeaseOrder.END, row))
         if member is not None:

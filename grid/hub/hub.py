@@ -29,6 +29,7 @@ from grid.hub.relaying import Tunnels
 from grid.hub.service import HEARTBEAT_S, HubService
 from grid.hub.sessions import Sessions
 from grid.hub.witnessing import WitnessingService
+from grid.hub.work_dispatch import WorkDispatch
 from grid.identity.authority import CERTIFICATE_S, Authority
 from grid.log.witness import Witness
 from grid.policy.policy import GridPolicy, load_policy
@@ -92,7 +93,8 @@ class Hub:
     Attributes:
         store: Its database.
         members: Its members.
-        book: Its leases.
+        book: Its leases on tissue.
+        work: Its work leases, and what is announced of them.
         sessions: Its open connections.
         boards: Its boards.
         address: What members join with: host:port#fingerprint of the authority.
@@ -109,6 +111,7 @@ class Hub:
         self.book = LeaseBook(self.store, self.members, self.policy.leases)
         self.witness = Witness(self.store.database, self.store.log, self.store.utc)
         self.dispatch = Dispatch(self.store, self.members, self.book, self.sessions, self.tunnels, self.policy.leases)
+        self.work = WorkDispatch(self.store, self.members, self.sessions, policy.work)
         self.boards = HostedBoards(
             settings.data, self.store, append=self.store.note, clock=self.store.utc, executor=settings.executor
         )
@@ -124,9 +127,10 @@ class Hub:
     async def open(self) -> None:
         """Listen. Raises :class:`GridError` when a port is taken."""
         service = HubService(
-            self.store, self.members, self.book, self.sessions, self.tunnels, self.dispatch, self.policy
+            self.store, self.members, self.book, self.sessions, self.tunnels, self.dispatch, self.work, self.policy
         )
         self.book.resume()
+        self.work.book.resume()
         members, enrolment = grpc.aio.server(options=OPTIONS), grpc.aio.server(options=OPTIONS)
         pb_grpc.add_HubServicer_to_server(service, members)
         boards_pb2_grpc.add_BoardsServicer_to_server(BoardsRpc(self.boards.service, service.identity), members)
@@ -158,6 +162,7 @@ class Hub:
                 self._end_revoked()
                 self._end_silent(loop.time())
                 self.dispatch.now()
+                self.work.now()
                 if loop.time() >= seen_at + SEEN_S:
                     seen_at = loop.time()
                     self.members.seen({each.identity: each.working_on for each in self.sessions.every()})
@@ -187,6 +192,7 @@ class Hub:
             return
         with self.store.transaction():
             self.book.move(by_s)
+            self.work.book.move(by_s)
             self.boards.move(by_s)
             self.store.note("hub.clock", {"set_by_s": round(by_s, 3)})
         self._utc.follow(by_s)

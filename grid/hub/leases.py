@@ -10,56 +10,27 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterable
 from typing import Any
 
 from grid.errors import GridError, GridRefused
+from grid.hub.lease_table import DAY_S, LIVING, MAX_TEXT, VERDICT_WITHIN_S, LeaseTable
 from grid.hub.members import Members
 from grid.hub.store import Store
 from grid.policy.policy import LeaseLimits
 from grid.wire import grid_pb2 as pb
 
 MODES = ("read", "stimulate")
-DAY_S = 86_400.0
-VERDICT_WITHIN_S = 10.0
-"""A laboratory answers an offer within this time, or the lease ends."""
-LIVING = "('queued', 'offered', 'active')"
-MAX_TEXT = 200
 
 
-class LeaseBook:
-    """The leases of one hub."""
+class LeaseBook(LeaseTable):
+    """The leases on tissue of one hub."""
+
+    TABLE, KIND = "leases", "lease"
 
     def __init__(self, store: Store, members: Members, limits: LeaseLimits) -> None:
-        self._store = store
+        super().__init__(store, limits.ttl_s)
         self._members = members
         self._limits = limits
-
-    def resume(self) -> None:
-        """Give each living lease one more time to live after a start of the hub: its heartbeats could not arrive.
-
-        What lies in the future was noted by a clock that was wrong: it counts as of now.
-        """
-        now = self._store.utc()
-        with self._store.transaction() as database:
-            database.execute(
-                "UPDATE leases SET expires_s = ?, shown = '',"  # noqa: S608
-                f" requested_s = MIN(requested_s, ?), granted_s = MIN(granted_s, ?) WHERE state IN {LIVING}",
-                (now + self._limits.ttl_s, now, now),
-            )
-            database.execute(
-                "UPDATE leases SET ended_s = ?, granted_s = MAX(granted_s - (ended_s - ?), 0) WHERE ended_s > ?",
-                (now, now, now),
-            )
-
-    def move(self, by_s: float) -> None:
-        """Move the times of living leases and of those of the last 24 h with the clock, in the caller's transaction."""
-        self._store.database.execute(
-            "UPDATE leases SET requested_s = requested_s + :by_s, expires_s = expires_s + :by_s,"  # noqa: S608
-            " granted_s = granted_s + (granted_s > 0) * :by_s, ended_s = ended_s + (ended_s > 0) * :by_s"
-            f" WHERE state IN {LIVING} OR ended_s > :since",
-            {"by_s": by_s, "since": self._store.utc() - DAY_S},
-        )
 
     def request(self, member: str, request: pb.LeaseRequest) -> sqlite3.Row:
         """Record a request; it waits in the queue until :meth:`advance`.
@@ -98,36 +69,6 @@ class LeaseBook:
                 (*row, now, now + self._limits.ttl_s, duration_s),
             )
         return self.find(lease)
-
-    def renew(self, member: str, leases: Iterable[str]) -> list[sqlite3.Row]:
-        """Note a heartbeat for living leases of `member`; return those that were named and are the member's."""
-        found = [row for lease in leases for row in self._of(lease, member)]
-        alive = [row["id"] for row in found if row["state"] != "ended"]
-        if alive:
-            expires_s = self._store.utc() + self._limits.ttl_s
-            with self._store.transaction() as database:
-                database.executemany(
-                    f"UPDATE leases SET expires_s = ? WHERE id = ? AND state IN {LIVING}",  # noqa: S608
-                    [(expires_s, lease) for lease in alive],
-                )
-        return [self.find(row["id"]) for row in found]
-
-    def release(self, member: str, lease: str, reason: str) -> sqlite3.Row:
-        """End a lease of `member`. Raises :class:`GridRefused` when it is not its own."""
-        if not self._of(lease, member):
-            raise GridRefused(f"{lease[:40]} is no lease of yours")
-        self.end(lease, reason[:MAX_TEXT] or "released")
-        return self.find(lease)
-
-    def end(self, lease: str, reason: str, *, by: str = "") -> None:
-        """End a lease that lives; nothing happens to one that has ended."""
-        with self._store.transaction() as database:
-            done = database.execute(
-                f"UPDATE leases SET state = 'ended', reason = ?, ended_s = ? WHERE id = ? AND state IN {LIVING}",  # noqa: S608
-                (reason, self._store.utc(), lease),
-            )
-            if done.rowcount:
-                self._store.note("lease.end", {"lease": lease, "reason": reason, "by": by})
 
     def put_first(self, lease: str, by: str) -> None:
         """Let a queued lease be the next one (operator). Raises :class:`GridError` when it does not wait."""
@@ -184,33 +125,6 @@ class LeaseBook:
             if not any(_exclude(row, other) for other in held):
                 self._offer(row)
             held.append(row)  # later ones must not overtake it on the same electrodes
-
-    def unshown(self) -> list[sqlite3.Row]:
-        """Return the leases whose state was not announced yet: ends before offers, for one lease follows another."""
-        return self._store.query("SELECT * FROM leases WHERE shown != state ORDER BY state != 'ended', fence, rowid")
-
-    def mark_shown(self, lease: str, state: str) -> None:
-        """Note that a state was announced."""
-        with self._store.transaction() as database:
-            database.execute("UPDATE leases SET shown = ? WHERE id = ?", (state, lease))
-
-    def find(self, lease: str) -> sqlite3.Row:
-        """Return a lease by name. Raises :class:`GridError` when there is none."""
-        found = self._store.query("SELECT * FROM leases WHERE id = ?", lease)
-        if not found:
-            raise GridError(f"there is no lease {lease[:40]}. Next: list them with `choroid grid lease list`")
-        row: sqlite3.Row = found[0]
-        return row
-
-    def living(self) -> list[sqlite3.Row]:
-        """Return the leases that have not ended, oldest first."""
-        return self._store.query(f"SELECT * FROM leases WHERE state IN {LIVING} ORDER BY rowid")  # noqa: S608
-
-    def ended(self, limit: int) -> list[sqlite3.Row]:
-        """Return the leases that ended last."""
-        return self._store.query(
-            "SELECT * FROM leases WHERE state = 'ended' ORDER BY ended_s DESC, rowid DESC LIMIT ?", limit
-        )
 
     def info(self, row: sqlite3.Row) -> pb.LeaseInfo:
         """Return a lease as the message of the service."""
@@ -324,16 +238,8 @@ class LeaseBook:
             return "charge quota of 24 h"
         return ""
 
-    def _offer(self, row: sqlite3.Row) -> None:
-        with self._store.transaction() as database:
-            fence = int(database.execute("SELECT COALESCE(MAX(fence), 0) + 1 FROM leases").fetchone()[0])
-            database.execute(
-                "UPDATE leases SET state = 'offered', fence = ?, granted_s = ?, reason = 'offered' WHERE id = ?",
-                (fence, self._store.utc(), row["id"]),
-            )
-
-    def _of(self, lease: str, member: str) -> list[sqlite3.Row]:
-        return self._store.query("SELECT * FROM leases WHERE id = ? AND member = ?", lease, member)
+    def _parties(self, row: sqlite3.Row) -> tuple[str, ...]:
+        return row["member"], row["lab"]
 
     def _offered(self, lease: str, lab: str) -> sqlite3.Row | None:
         found = self._store.query("SELECT * FROM leases WHERE id = ? AND lab = ? AND state = 'offered'", lease, lab)

@@ -1,4 +1,4 @@
-"""The hub's part of tunnels: join the stream of a member with that of a laboratory. It sees only encrypted bytes."""
+"""The hub's part of tunnels: join the streams of two parties of a grant. It sees only encrypted bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_TUNNELS = 4096
 class Tunnel:
     """One tunnel: a bounded queue in each direction."""
 
-    def __init__(self, lease: str, lab: str) -> None:
+    def __init__(self, grant: str, peer: str) -> None:
         self.id = secrets.token_hex(16)
-        self.lease = lease
-        self.lab = lab
-        self.to_lab: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
-        self.to_member: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
+        self.grant = grant
+        self.peer = peer
+        self.to_peer: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
+        self.to_caller: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
         self.joined = asyncio.Event()
         self.closed = asyncio.Event()
 
@@ -39,29 +39,29 @@ class Tunnels:
     def __len__(self) -> int:
         return len(self._open)
 
-    async def from_member(self, lease: str, lab: str) -> Tunnel:
-        """Open a tunnel for a lease that runs. Raises :class:`GridError` when the laboratory does not come."""
-        session = self._sessions.find(lab)
+    async def call(self, grant: str, caller: str, peer: str) -> Tunnel:
+        """Open a tunnel under a grant that runs. Raises :class:`GridError` when the peer does not come."""
+        session = self._sessions.find(peer)
         if session is None or len(self._open) >= MAX_TUNNELS:
-            raise GridError("the laboratory is not connected, or too many tunnels are open. Next: try again later")
-        tunnel = Tunnel(lease, lab)
+            raise GridError("the other end is not connected, or too many tunnels are open. Next: try again later")
+        tunnel = Tunnel(grant, peer)
         self._open[tunnel.id] = tunnel
-        session.send(pb.HubMessage(tunnel=pb.TunnelCall(tunnel=tunnel.id, lease=lease)))
+        session.send(pb.HubMessage(tunnel=pb.TunnelCall(tunnel=tunnel.id, lease=grant, peer=caller)))
         try:
             async with asyncio.timeout(OPEN_WITHIN_S):
                 await tunnel.joined.wait()
         except BaseException as error:
             self.close(tunnel)
             if isinstance(error, TimeoutError):
-                raise GridError(f"the laboratory did not open the tunnel within {OPEN_WITHIN_S:g} s") from None
+                raise GridError(f"{session.name} did not open the tunnel within {OPEN_WITHIN_S:g} s") from None
             raise
         return tunnel
 
-    def from_lab(self, tunnel_id: str, lab: str) -> Tunnel:
-        """Join the laboratory's end. Raises :class:`GridRefused` when no such tunnel waits."""
+    def answer(self, tunnel_id: str, peer: str) -> Tunnel:
+        """Join the end that was called. Raises :class:`GridRefused` when no such tunnel waits."""
         tunnel = self._open.get(tunnel_id)
-        if tunnel is None or tunnel.lab != lab or tunnel.joined.is_set():
-            raise GridRefused("no such tunnel waits for this laboratory")
+        if tunnel is None or tunnel.peer != peer or tunnel.joined.is_set():
+            raise GridRefused("no such tunnel waits for this end")
         tunnel.joined.set()
         return tunnel
 
@@ -70,16 +70,16 @@ class Tunnels:
         tunnel.closed.set()
         self._open.pop(tunnel.id, None)
 
-    def close_lease(self, lease: str) -> None:
-        """Close the tunnels of a lease that has ended."""
-        for tunnel in [each for each in self._open.values() if each.lease == lease]:
+    def close_grant(self, grant: str) -> None:
+        """Close the tunnels of a grant that has ended."""
+        for tunnel in [each for each in self._open.values() if each.grant == grant]:
             self.close(tunnel)
 
     async def copy(
-        self, tunnel: Tunnel, requests: AsyncIterator[pb.RelayFrame], *, of_lab: bool
+        self, tunnel: Tunnel, requests: AsyncIterator[pb.RelayFrame], *, called: bool
     ) -> AsyncGenerator[pb.RelayFrame]:
         """Yield the frames for one end, and pass on what it sends, until either end closes."""
-        into, out = (tunnel.to_member, tunnel.to_lab) if of_lab else (tunnel.to_lab, tunnel.to_member)
+        into, out = (tunnel.to_caller, tunnel.to_peer) if called else (tunnel.to_peer, tunnel.to_caller)
         feeding = asyncio.create_task(self._feed(tunnel, requests, into))
         closing = asyncio.create_task(tunnel.closed.wait())
         getting = asyncio.create_task(out.get())

@@ -19,6 +19,7 @@ from grid.hub.members import Members
 from grid.hub.relaying import Tunnels
 from grid.hub.sessions import MemberSession, Sessions
 from grid.hub.store import Store
+from grid.hub.work_dispatch import WorkDispatch
 from grid.identity.authority import CERTIFICATE_S, expires_utc_s, identity_of
 from grid.identity.requests import PROCESS_KEY
 from grid.policy.policy import GridPolicy
@@ -48,6 +49,7 @@ class HubService(pb_grpc.HubServicer):
         sessions: Sessions,
         tunnels: Tunnels,
         dispatch: Dispatch,
+        work: WorkDispatch,
         policy: GridPolicy,
     ) -> None:
         self._store = store
@@ -56,6 +58,7 @@ class HubService(pb_grpc.HubServicer):
         self._sessions = sessions
         self._tunnels = tunnels
         self._dispatch = dispatch
+        self._work = work
         self._policy = policy
         self._admission = MemberAdmission(store, members, policy)
 
@@ -117,22 +120,45 @@ class HubService(pb_grpc.HubServicer):
             self._dispatch.now()
             return self._book.info(row)
 
+    async def RequestWork(self, request: pb.WorkRequest, context: HubContext) -> pb.WorkInfo:
+        """Ask for a work lease."""
+        caller, _ = await self._caller(context)
+        async with _explained(context):
+            lease = self._work.book.request(caller["id"], request)
+            self._work.now()
+            return self._work.book.info(self._work.book.find(lease["id"]))
+
+    async def RenewWork(self, request: pb.RenewRequest, context: HubContext) -> pb.WorkReply:
+        """Heartbeat of work leases."""
+        caller, _ = await self._caller(context)
+        async with _explained(context):
+            found = self._work.book.renew(caller["id"], request.leases)
+            for row in found:
+                self._work.renewed(row)
+            return pb.WorkReply(work=[self._work.book.info(row) for row in found])
+
+    async def ReleaseWork(self, request: pb.ReleaseRequest, context: HubContext) -> pb.WorkInfo:
+        """End a work lease of the caller."""
+        caller, _ = await self._caller(context)
+        async with _explained(context):
+            row = self._work.book.release(caller["id"], request.lease, request.reason)
+            self._work.now()
+            return self._work.book.info(row)
+
     async def Relay(
         self, request_iterator: AsyncIterator[pb.RelayFrame], context: HubContext
     ) -> AsyncIterator[pb.RelayFrame]:
-        """Bytes between a member and a laboratory."""
+        """Bytes between two parties of a grant."""
         caller, _ = await self._caller(context)
-        of_lab = caller["kind"] == "lab"
         async with _explained(context):
             first = await anext(request_iterator, pb.RelayFrame())
-            if of_lab:
-                tunnel = self._tunnels.from_lab(first.tunnel, caller["id"])
+            called = bool(first.tunnel)
+            if called:
+                tunnel = self._tunnels.answer(first.tunnel, caller["id"])
             else:
-                lease = self._book.find(first.lease)
-                if lease["member"] != caller["id"] or lease["state"] != "active":
-                    raise GridRefused(f"{first.lease[:40]} is no running lease of yours. Next: ask for a lease first")
-                tunnel = await self._tunnels.from_member(lease["id"], lease["lab"])
-        async with contextlib.aclosing(self._tunnels.copy(tunnel, request_iterator, of_lab=of_lab)) as frames:
+                grant = self._book.grant(first.lease)
+                tunnel = await self._tunnels.call(grant.id, caller["id"], grant.peer(caller["id"], first.peer))
+        async with contextlib.aclosing(self._tunnels.copy(tunnel, request_iterator, called=called)) as frames:
             async for frame in frames:
                 yield frame
 
@@ -193,6 +219,8 @@ class HubService(pb_grpc.HubServicer):
         self._members.set_claims(session.identity, said)
         if session.kind == "lab":
             self._dispatch.lab_came(session, list(hello.leases))
+        else:
+            self._work.member_came(session)
 
     def _take(self, session: MemberSession, kind: str, message: pb.MemberMessage) -> None:
         if kind == "heartbeat":
@@ -201,6 +229,13 @@ class HubService(pb_grpc.HubServicer):
             session.answered(message.answer)
         elif session.kind == "lab":
             self._dispatch.from_lab(session, kind, message)
+        elif kind == "verdict":
+            self._work.book.verdict(session.identity, message.verdict)
+            self._work.now()
+        elif kind == "refusal":
+            self._work.refused(session, message.refusal)
+        elif kind == "report":
+            self._work.report(session, message.report)
 
     async def _caller(self, context: HubContext) -> tuple[Any, float]:
         """Return the caller's row and when its certificate expires; end the call of one that is not approved."""

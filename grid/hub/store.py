@@ -36,6 +36,17 @@ CREATE TABLE IF NOT EXISTS leases (
 CREATE INDEX IF NOT EXISTS leases_by_state ON leases (state);
 CREATE INDEX IF NOT EXISTS leases_by_end ON leases (ended_s);
 CREATE INDEX IF NOT EXISTS leases_to_show ON leases (id) WHERE shown != state;
+CREATE TABLE IF NOT EXISTS work (
+  id TEXT PRIMARY KEY, key TEXT NOT NULL, fence INTEGER NOT NULL DEFAULT 0, member TEXT NOT NULL, job TEXT NOT NULL,
+  ranks TEXT NOT NULL, accepted TEXT NOT NULL DEFAULT '[]', state TEXT NOT NULL, requested_s REAL NOT NULL,
+  granted_s REAL NOT NULL DEFAULT 0, expires_s REAL NOT NULL, duration_s REAL NOT NULL, ended_s REAL NOT NULL DEFAULT 0,
+  reason TEXT NOT NULL DEFAULT '', shown TEXT NOT NULL DEFAULT '', UNIQUE (member, key));
+CREATE INDEX IF NOT EXISTS work_by_state ON work (state);
+CREATE INDEX IF NOT EXISTS work_by_end ON work (ended_s);
+CREATE INDEX IF NOT EXISTS work_to_show ON work (id) WHERE shown != state;
+CREATE TABLE IF NOT EXISTS work_manifests (lease TEXT PRIMARY KEY, manifest BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS work_reports (
+  lease TEXT NOT NULL, rank INTEGER NOT NULL, report BLOB NOT NULL, PRIMARY KEY (lease, rank)) WITHOUT ROWID;
 """
 
 

@@ -112,6 +112,15 @@ class MemberDaemon:
         elif message.HasField("standing"):
             self.standing = message.standing
             self._progress(standing_text(message.standing))
+        elif message.HasField("work"):
+            self._order(message.work)
+
+    def _order(self, order: pb.WorkOrder) -> None:
+        """Refuse a work lease: only a member whose operator allows it takes one."""
+        if order.verb == pb.LeaseOrder.OFFER:
+            reason = "it takes no work. Next: its operator starts `choroid grid join --work`"
+            verdict = pb.LeaseVerdict(lease=order.work.lease, accepted=False, reason=reason)
+            self.link.send(pb.MemberMessage(verdict=verdict))
 
     async def _answer(self, challenge: pb.Challenge) -> None:
         if challenge.kind != "round_trip":

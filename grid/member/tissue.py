@@ -14,7 +14,8 @@ import grpc
 import grpc.aio
 
 from choroid.client.nerves import AsyncNervesClient
-from grid.errors import GridError, GridRefused, LeaseEnded
+from grid.errors import GridError, LeaseEnded
+from grid.member.held import RenewedLease
 from grid.member.membership import CALL_S, Membership, call_error, explained
 from grid.member.peers import KnownPeers
 from grid.relay.pipe import pipe
@@ -22,9 +23,6 @@ from grid.relay.tls import TlsChannel
 from grid.wire import grid_pb2 as pb
 from grid.wire import grid_pb2_grpc as pb_grpc
 
-BEAT_SHARE = 1 / 4
-"""Time between two heartbeats, as a share of the time that the lease has left after one."""
-RETRY_S = 0.5
 LONGEST_CALL_S = 24 * 3600.0
 """A tunnel on a former connection lasts at most this long; that of a lost connection ends by gRPC's keepalive."""
 MAX_GREETING = 4096
@@ -66,6 +64,12 @@ class GridClient:
             closing = asyncio.create_task(channel.close(LONGEST_CALL_S), name="closing a former connection to the hub")
             self._former[channel] = closing
             closing.add_done_callback(lambda _: self._former.pop(channel, None))
+
+    async def again(self) -> None:
+        """Connect again after a call has failed, with a new certificate if it is time for one."""
+        await self.reconnect()
+        with contextlib.suppress(GridError):
+            await self.membership.require_certificate()
 
     @property
     def stub(self) -> pb_grpc.HubAsyncStub:
@@ -130,82 +134,73 @@ class GridClient:
         )
         with explained("the hub"):
             info = await self.stub.RequestLease(request, timeout=CALL_S)
-        held = TissueLease(self, info)
-        beating = asyncio.create_task(held.beat(), name=f"heartbeats of {info.lease}")
-        try:
-            await held.granted(wait_s, on_wait)
+        async with TissueLease(self, info).held(wait_s, on_wait) as held:
             yield held
-        finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-            await held.release()
+
+    @contextlib.asynccontextmanager
+    async def work(
+        self,
+        job: str,
+        ranks: Iterable[str],
+        *,
+        role: str = "compute",
+        manifest: bytes = b"",
+        duration_s: float = 0.0,
+        wait_s: float | None = 60.0,
+        on_wait: Callable[[str], None] = lambda _: None,
+    ) -> AsyncIterator[WorkLease]:
+        """Hold a work lease while the block lasts: tunnels between the members of a job.
+
+        Args:
+            job: What it is for; kept in the log.
+            ranks: Names or identities of the members, in the order of their ranks.
+            role: That each of them needs: compute, or storage, which this member itself does not need.
+            manifest: Of a training job (:func:`grid.jobs.signing.signed`); empty: tunnels only.
+            duration_s: Longest time (s); 0 takes the policy's.
+            wait_s: Longest wait for the members (s); None waits as long as the hub keeps the request.
+            on_wait: Takes what the request waits for, whenever that changes.
+
+        Raises:
+            LeaseEnded: It was not granted.
+            GridRefused: The request was refused, or the wait was too long.
+        """
+        request = pb.WorkRequest(
+            key=secrets.token_hex(16),
+            job=job,
+            ranks=list(ranks),
+            duration_s=duration_s,
+            role=role,
+            manifest=manifest,
+        )
+        with explained("the hub"):
+            info = await self.stub.RequestWork(request, timeout=CALL_S)
+        async with WorkLease(self, info).held(wait_s, on_wait) as held:
+            yield held
 
 
-class TissueLease:
-    """A lease of this member.
-
-    Attributes:
-        info: Its last known state.
-    """
+class TissueLease(RenewedLease[pb.LeaseInfo]):
+    """A lease of this member on tissue."""
 
     def __init__(self, client: GridClient, info: pb.LeaseInfo) -> None:
+        super().__init__(info)
         self._client = client
-        self.info = info
-        self._changed = asyncio.Event()
-
-    async def granted(self, wait_s: float | None, on_wait: Callable[[str], None] = lambda _: None) -> None:
-        """Wait until it runs; arguments and errors as those of :meth:`GridClient.lease`."""
-        said = ""
-        try:
-            async with asyncio.timeout(wait_s):
-                while self.info.state not in (pb.LeaseInfo.ACTIVE, pb.LeaseInfo.ENDED):
-                    if self._queued != said:
-                        said = self._queued
-                        on_wait(said)
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise GridRefused(f"the lease still waits after {wait_s:g} s, at position {self.info.position}") from None
-        if self.info.state == pb.LeaseInfo.ENDED:
-            raise LeaseEnded(f"no lease: {self.info.reason}")
 
     @property
-    def _queued(self) -> str:
+    def _waits_for(self) -> str:
         if self.info.state == pb.LeaseInfo.OFFERED:
             return "the laboratory decides on the lease"
         return f"the lease on {self.info.organoid} is at position {self.info.position} of the queue"
 
-    async def beat(self) -> None:
-        """Send heartbeats until the lease has ended. The hub may be away for a while: the lease may survive that."""
-        pause_s = RETRY_S / 5
-        while self.info.state != pb.LeaseInfo.ENDED:
-            await asyncio.sleep(pause_s)
-            pause_s = RETRY_S
-            try:
-                request = pb.RenewRequest(leases=[self.info.lease])
-                reply = await self._client.stub.RenewLeases(request, timeout=CALL_S)
-                self.info = (
-                    reply.leases[0] if reply.leases else pb.LeaseInfo(state=pb.LeaseInfo.ENDED, reason="unknown")
-                )
-                self._changed.set()
-                if self.info.state == pb.LeaseInfo.ACTIVE:
-                    pause_s = max(self.info.left_s, 2.0) * BEAT_SHARE
-            except (grpc.aio.AioRpcError, GridError) as error:
-                if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.PERMISSION_DENIED:
-                    reason = str(error.details())
-                    self.info = pb.LeaseInfo(lease=self.info.lease, state=pb.LeaseInfo.ENDED, reason=reason)
-                    self._changed.set()
-                    return
-                await self._client.reconnect()
-                with contextlib.suppress(GridError):
-                    await self._client.membership.require_certificate()
+    async def _renewed(self) -> pb.LeaseInfo | None:
+        request = pb.RenewRequest(leases=[self.info.lease])
+        reply = await self._client.stub.RenewLeases(request, timeout=CALL_S)
+        return reply.leases[0] if reply.leases else None
 
-    async def release(self) -> None:
-        """End it at the hub; when the hub is away, it ends by itself."""
-        if self.info.state != pb.LeaseInfo.ENDED:
-            with contextlib.suppress(grpc.aio.AioRpcError, GridError):
-                request = pb.ReleaseRequest(lease=self.info.lease)
-                self.info = await self._client.stub.ReleaseLease(request, timeout=CALL_S)
+    async def _released(self) -> pb.LeaseInfo:
+        return await self._client.stub.ReleaseLease(pb.ReleaseRequest(lease=self.info.lease), timeout=CALL_S)
+
+    async def _again(self) -> None:
+        await self._client.again()
 
     @contextlib.asynccontextmanager
     async def engine(self) -> AsyncIterator[AsyncNervesClient]:
@@ -229,6 +224,38 @@ class TissueLease:
             server.close()
             await port.close()
             await server.wait_closed()
+
+
+class WorkLease(RenewedLease[pb.WorkInfo]):
+    """A work lease of this member."""
+
+    def __init__(self, client: GridClient, info: pb.WorkInfo) -> None:
+        super().__init__(info)
+        self._client = client
+
+    @property
+    def _waits_for(self) -> str:
+        offered = self.info.state == pb.LeaseInfo.OFFERED
+        return "the members decide on the work lease" if offered else "the work lease waits until its members are free"
+
+    async def look(self) -> pb.WorkInfo:
+        """Return its present state with the reports of its ranks; the last known one while the hub is away."""
+        try:
+            self.info = await self._renewed() or self.info
+        except (grpc.aio.AioRpcError, GridError):
+            await self._again()  # the connection would wait before it dials
+        return self.info
+
+    async def _renewed(self) -> pb.WorkInfo | None:
+        request = pb.RenewRequest(leases=[self.info.lease])
+        reply = await self._client.stub.RenewWork(request, timeout=CALL_S)
+        return reply.work[0] if reply.work else None
+
+    async def _released(self) -> pb.WorkInfo:
+        return await self._client.stub.ReleaseWork(pb.ReleaseRequest(lease=self.info.lease), timeout=CALL_S)
+
+    async def _again(self) -> None:
+        await self._client.again()
 
 
 class TunnelPort:

@@ -69,6 +69,36 @@ class OfferedTissueModel(BaseModel):
     queue: list[TissueLeaseModel]
 
 
+class WorkRankModel(BaseModel):
+    """A rank of a job: what its member has reported last; nothing is reported of tunnels alone.
+
+    `outer` counts the exchanges that are behind it, `sent_bytes` those of the last one. `loss` is missing until it is known;
+    `scores` are of held-out data, at the last checkpoint.
+    """
+
+    member: str
+    state: str
+    outer: int
+    loss: float | None
+    sent_bytes: int
+    scores: dict[str, float]
+    reason: str
+
+
+class WorkLeaseModel(BaseModel):
+    """A work lease: tunnels between the members of a job. `outer_steps` is the end of its training, 0 without a manifest."""
+
+    lease: str
+    job: str
+    holder: str
+    state: str
+    reason: str
+    engine: str
+    preset: str
+    outer_steps: int
+    ranks: list[WorkRankModel]
+
+
 class RankModel(BaseModel):
     """A line of a board; `rank` and `score` are missing until it is graded."""
 
@@ -147,5 +177,6 @@ class HubModel(BaseModel):
     connected_count: int
     members: list[MemberModel]
     tissues: list[OfferedTissueModel]
+    work: list[WorkLeaseModel]
     boards: list[RankingModel]
     log: HeadModel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import sqlite3
 from collections import defaultdict
@@ -15,6 +16,8 @@ from grid.clock import UtcSeconds, as_text, utc_s
 from grid.hub.leases import LeaseBook
 from grid.hub.members import SEEN_S, Members
 from grid.hub.store import Store, reading_error
+from grid.hub.work import WorkBook
+from grid.jobs.manifest import read_signed
 from grid.log.tiles import tile
 from grid.log.witness import Witness
 from grid.log.witnesses import LogWitnesses
@@ -30,6 +33,8 @@ from grid.page.models import (
     TissueLeaseModel,
     WatchedLogModel,
     WitnessModel,
+    WorkLeaseModel,
+    WorkRankModel,
 )
 from grid.page.rankings import rankings
 from grid.policy.policy import load_policy
@@ -57,6 +62,7 @@ FIGURES = {
 }
 MAX_MEMBERS = 200
 LAST_ROWS = 12
+LAST_WORK = 3
 MAX_ABOUT = 300
 IDENTITY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 Names = Mapping[str, str]
@@ -70,7 +76,9 @@ class HubReader:
         self._store = Store(data, utc=utc)
         self._data = data
         self._members = Members(self._store)
-        self._book = LeaseBook(self._store, self._members, load_policy().leases)
+        policy = load_policy()
+        self._book = LeaseBook(self._store, self._members, policy.leases)
+        self._work = WorkBook(self._store, self._members, policy.work)
         self._witnesses = LogWitnesses(self._store.database, self._store.log)
         self._witness = Witness(self._store.database, self._store.log, utc)
 
@@ -128,6 +136,7 @@ class HubReader:
             connected_count=sum(each.connected for each in members),
             members=members[:MAX_MEMBERS],
             tissues=self._tissues(leases, names, {each.id for each in members if each.connected}),
+            work=[_work(self._work.info(row), names) for row in (*self._work.living(), *self._work.ended(LAST_WORK))],
             boards=boards,
             log=self._head(),
         )
@@ -203,6 +212,36 @@ class HubReader:
             ],
             last=[_record(body) for _, body in reversed(log.rows(max(size - LAST_ROWS, 0), LAST_ROWS))],
         )
+
+
+def _work(info: pb.WorkInfo, names: Names) -> WorkLeaseModel:
+    manifest = read_signed(info.manifest)[0] if info.manifest else None
+    reports = {each.rank: each for each in info.reports}
+    ranks = []
+    for number, rank in enumerate(info.ranks):
+        said = reports.get(number)
+        ranks.append(
+            WorkRankModel(
+                member=rank.name or names.get(rank.member, rank.member[:8]),
+                state=said.state if said else "",
+                outer=said.outer if said else 0,
+                loss=said.loss if said and said.outer and math.isfinite(said.loss) else None,
+                sent_bytes=said.sent if said else 0,
+                scores={name: value for name, value in said.scores.items() if math.isfinite(value)} if said else {},
+                reason=said.reason if said else "",
+            )
+        )
+    return WorkLeaseModel(
+        lease=info.lease,
+        job=info.job,
+        holder=names.get(info.member, info.member[:8]),
+        state=pb.LeaseInfo.State.Name(info.state).lower(),
+        reason=info.reason,
+        engine=manifest.engine if manifest else "",
+        preset=manifest.preset if manifest else "",
+        outer_steps=manifest.outer_steps if manifest else 0,
+        ranks=ranks,
+    )
 
 
 def _member(row: sqlite3.Row, now: float, work: list[str]) -> MemberModel:

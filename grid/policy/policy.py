@@ -73,6 +73,22 @@ class LeaseLimits(_Strict):
     pulses_min: Positive
 
 
+class WorkLimits(_Strict):
+    """Limits of work leases.
+
+    Attributes:
+        ttl_s: A lease ends this long after its last heartbeat (s). No tissue is at risk, so it outlives an absent hub.
+        max_duration_s: Longest life (s).
+        max_ranks: Members of one job; each has an address in a network of 254.
+        max_living: Leases that one member holds at the same time.
+    """
+
+    ttl_s: Annotated[float, Field(ge=900, allow_inf_nan=False)] = 900.0
+    max_duration_s: Positive = 604_800.0
+    max_ranks: Annotated[int, Field(ge=1, le=254)] = 64
+    max_living: Count = 4
+
+
 class EnrolmentLimits(_Strict):
     """Limits of requests that wait for an operator's decision.
 
@@ -110,7 +126,8 @@ class GridPolicy(_Strict):
         min_share: A member that falls below this share of a figure it was admitted with is demoted.
         max_spread: Allowed spread of the speeds in one task.
         roles: Requirements of each role.
-        leases: Limits of leases.
+        leases: Limits of leases on tissue.
+        work: Limits of work leases.
         enrolment: Limits of requests to enrol.
         challenges: Size of each measurement.
     """
@@ -123,6 +140,7 @@ class GridPolicy(_Strict):
     max_spread: Annotated[float, Field(gt=0, lt=1)]
     roles: Mapping[str, Sequence[Requirement]]
     leases: LeaseLimits
+    work: WorkLimits = WorkLimits()
     enrolment: EnrolmentLimits = EnrolmentLimits()
     challenges: ChallengeSizes
 

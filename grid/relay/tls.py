@@ -30,7 +30,7 @@ Receive = Callable[[], Awaitable[bytes]]
 """Returns the next bytes; none at the end."""
 MAX_CERTIFICATE = 4096
 HANDSHAKE_S = 15.0
-READ_BYTES = 1 << 16
+READ_BYTES = 1 << 18
 T = TypeVar("T")
 START = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -104,9 +104,25 @@ class TlsChannel:
         """Return the next bytes, at most `limit`; none when the other end has closed."""
         tls = self._opened()
         try:
-            return await self._pump(lambda: tls.read(limit))
+            found = [await self._pump(lambda: tls.read(limit))]
         except (EOFError, ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return b""
+        left = limit - len(found[0])
+        with contextlib.suppress(ssl.SSLError):  # it has no more records yet, or has ended: the next call finds out
+            while left and found[-1]:
+                found.append(tls.read(left))
+                left -= len(found[-1])
+        return b"".join(found)
+
+    async def read_exactly(self, size: int) -> bytes:
+        """Return the next `size` bytes. Raises :class:`GridError` when the other end closes before."""
+        data = b""
+        while len(data) < size:
+            more = await self.read(size - len(data))
+            if not more:
+                raise GridError("the other end has closed the tunnel")
+            data += more
+        return data
 
     async def close(self) -> None:
         """Tell the other end that no more comes."""

@@ -26,15 +26,14 @@ def data(seed: int, params: Params) -> Values:
     """Return `spikes` (trials, bins, electrodes) and `stimulus` (trials,), the class of each trial."""
     rng = np.random.default_rng([seed, 0xDEC0])
     tissue = SpikeArray(params["electrodes"], params["specimen"])
-    usable = tissue.usable()
-    sites = np.linspace(0, len(usable) - 1, params["classes"]).round().astype(int)
+    chosen = _sites(tissue, params["classes"])
     tissue.advance(float(rng.uniform(*SETTLE_S)))
     stimulus = rng.permutation(np.arange(params["trials"]) % params["classes"])
     pulse, bin_s, bins = biphasic(params["current_ua"]), params["bin_ms"] / 1000.0, params["bins"]
     spikes = np.zeros((params["trials"], bins, params["electrodes"]), np.float32)
-    for trial, chosen in enumerate(stimulus):
+    for trial, number in enumerate(stimulus):
         begin_s = tissue.now_s
-        electrode, at_s = tissue.advance(bins * bin_s, [(0.0, usable[sites[chosen]], pulse)])
+        electrode, at_s = tissue.advance(bins * bin_s, [(0.0, chosen[number], pulse)])
         spikes[trial] = counts(
             electrode, at_s, begin_s=begin_s, bin_s=bin_s, bins=bins, electrodes=params["electrodes"]
         )
@@ -42,16 +41,33 @@ def data(seed: int, params: Params) -> Values:
     return {"spikes": spikes, "stimulus": stimulus.astype(np.float32)}
 
 
+def _sites(tissue: SpikeArray, classes: int) -> list[int]:
+    """Return the electrode of each class: spread over those that can be stimulated."""
+    usable = tissue.usable()
+    return [usable[each] for each in np.linspace(0, len(usable) - 1, classes).round().astype(int)]
+
+
+def sites(params: Params) -> list[int]:
+    """Return the electrode of each class of a board's specimen."""
+    return _sites(SpikeArray(params["electrodes"], params["specimen"]), params["classes"])
+
+
 def _episode(seed: int, control: str | None, params: Params) -> Episode:
     made = data(seed, params)
-    action = yield {"spikes": _controlled(made["spikes"], control, seed)}
+    action = yield {"spikes": controlled(made["spikes"], control, seed)}
     logits = received(action, "logits", (params["trials"], params["classes"]))
-    right = logits.argmax(axis=1) == made["stimulus"]
-    shares = [float(right[made["stimulus"] == each].mean()) for each in range(params["classes"])]
+    shares = right_shares(logits, made["stimulus"])
     return Scored(float(np.mean(shares)), {"worst_class": min(shares), "trials": float(params["trials"])})
 
 
-def _controlled(spikes: NDArray[np.float32], control: str | None, seed: int) -> NDArray[np.float32]:
+def right_shares(logits: NDArray[np.float64], stimulus: NDArray[np.float32]) -> list[float]:
+    """Return for each class the share of its trials that were named rightly; their mean is the balanced accuracy."""
+    right = logits.argmax(axis=1) == stimulus
+    return [float(right[stimulus == each].mean()) for each in range(logits.shape[1])]
+
+
+def controlled(spikes: NDArray[np.float32], control: str | None, seed: int) -> NDArray[np.float32]:
+    """Return what a model sees in a control (None: the spikes)."""
     if control == "zero":
         return np.zeros_like(spikes)
     if control == "shuffled":

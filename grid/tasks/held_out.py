@@ -47,15 +47,19 @@ def bits_per_spike(predicted: NDArray[np.float64], real: NDArray[np.float32]) ->
 
 def _episode(seed: int, control: str | None, params: Params) -> Episode:
     made = data(seed, params)
-    past = made["past"]
-    if control == "zero":
-        past = np.zeros_like(past)
-    elif control == "shuffled":
-        past = np.random.default_rng([seed, 0x5FF]).permuted(past, axis=0)
-    action = yield {"past": past}
+    action = yield {"past": controlled(made["past"], control, seed)}
     predicted = received(action, "expected", (params["windows"], params["electrodes"]))
     spikes = float(made["next"].sum())
     return Scored(max(bits_per_spike(predicted, made["next"]), params["floor_bits"]), {"spikes": spikes})
+
+
+def controlled(past: NDArray[np.float32], control: str | None, seed: int) -> NDArray[np.float32]:
+    """Return what a model sees in a control (None: the windows)."""
+    if control == "zero":
+        return np.zeros_like(past)
+    if control == "shuffled":
+        return np.random.default_rng([seed, 0x5FF]).permuted(past, axis=0)
+    return past
 
 
 def _window_rate(seed: int, params: Params) -> Policy:

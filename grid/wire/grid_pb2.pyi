@@ -285,6 +285,8 @@ class MemberMessage(_message.Message):
     TISSUE_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
     USE_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    REPORT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello: ...
     @_builtins.property
@@ -297,11 +299,19 @@ class MemberMessage(_message.Message):
 
     @_builtins.property
     def verdict(self) -> Global___LeaseVerdict:
-        """of a laboratory: the answer to a LeaseOrder"""
+        """the answer of a laboratory to a LeaseOrder, of a member to a WorkOrder"""
 
     @_builtins.property
     def use(self) -> Global___LeaseUse:
         """of a laboratory: what was delivered under a lease"""
+
+    @_builtins.property
+    def refusal(self) -> Global___RelayRefusal:
+        """of a relay: whom it has refused"""
+
+    @_builtins.property
+    def report(self) -> Global___WorkReport:
+        """of a member with a rank in a training job"""
 
     def __init__(
         self,
@@ -312,12 +322,14 @@ class MemberMessage(_message.Message):
         tissue: Global___TissueOffer | None = ...,
         verdict: Global___LeaseVerdict | None = ...,
         use: Global___LeaseUse | None = ...,
+        refusal: Global___RelayRefusal | None = ...,
+        report: Global___WorkReport | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "content", b"content", "heartbeat", b"heartbeat", "hello", b"hello", "tissue", b"tissue", "use", b"use", "verdict", b"verdict"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "content", b"content", "heartbeat", b"heartbeat", "hello", b"hello", "refusal", b"refusal", "report", b"report", "tissue", b"tissue", "use", b"use", "verdict", b"verdict"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "content", b"content", "heartbeat", b"heartbeat", "hello", b"hello", "tissue", b"tissue", "use", b"use", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "content", b"content", "heartbeat", b"heartbeat", "hello", b"hello", "refusal", b"refusal", "report", b"report", "tissue", b"tissue", "use", b"use", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["hello", "heartbeat", "answer", "tissue", "verdict", "use"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["hello", "heartbeat", "answer", "tissue", "verdict", "use", "refusal", "report"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 
@@ -331,6 +343,7 @@ class Hello(_message.Message):
     PYTHON_FIELD_NUMBER: _builtins.int
     CLAIMS_FIELD_NUMBER: _builtins.int
     LEASES_FIELD_NUMBER: _builtins.int
+    RELAY_FIELD_NUMBER: _builtins.int
     choroid: _builtins.str
     """version"""
     python: _builtins.str
@@ -338,7 +351,11 @@ class Hello(_message.Message):
     def claims(self) -> Global___Claims: ...
     @_builtins.property
     def leases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """of a laboratory: the leases that it serves"""
+        """that a laboratory serves, a member works under, or a relay joins tunnels for"""
+
+    @_builtins.property
+    def relay(self) -> Global___RelayPoint:
+        """of a relay: where it listens"""
 
     def __init__(
         self,
@@ -347,10 +364,11 @@ class Hello(_message.Message):
         python: _builtins.str = ...,
         claims: Global___Claims | None = ...,
         leases: _abc.Iterable[_builtins.str] | None = ...,
+        relay: Global___RelayPoint | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims", "relay", b"relay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["choroid", b"choroid", "claims", b"claims", "leases", b"leases", "python", b"python"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choroid", b"choroid", "claims", b"claims", "leases", b"leases", "python", b"python", "relay", b"relay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -582,6 +600,8 @@ class HubMessage(_message.Message):
     LEASE_FIELD_NUMBER: _builtins.int
     CHANGED_FIELD_NUMBER: _builtins.int
     TUNNEL_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
+    GRANT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome: ...
     @_builtins.property
@@ -598,7 +618,15 @@ class HubMessage(_message.Message):
 
     @_builtins.property
     def tunnel(self) -> Global___TunnelCall:
-        """to a laboratory: open Relay with this id"""
+        """to the end that is called: open Relay with this id"""
+
+    @_builtins.property
+    def work(self) -> Global___WorkOrder:
+        """to a member with a rank in a job"""
+
+    @_builtins.property
+    def grant(self) -> Global___RelayGrant:
+        """to a relay"""
 
     def __init__(
         self,
@@ -609,12 +637,14 @@ class HubMessage(_message.Message):
         lease: Global___LeaseOrder | None = ...,
         changed: Global___LeaseInfo | None = ...,
         tunnel: Global___TunnelCall | None = ...,
+        work: Global___WorkOrder | None = ...,
+        grant: Global___RelayGrant | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "changed", b"changed", "content", b"content", "lease", b"lease", "standing", b"standing", "tunnel", b"tunnel", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "changed", b"changed", "content", b"content", "grant", b"grant", "lease", b"lease", "standing", b"standing", "tunnel", b"tunnel", "welcome", b"welcome", "work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "changed", b"changed", "content", b"content", "lease", b"lease", "standing", b"standing", "tunnel", b"tunnel", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["challenge", b"challenge", "changed", b"changed", "content", b"content", "grant", b"grant", "lease", b"lease", "standing", b"standing", "tunnel", b"tunnel", "welcome", b"welcome", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["welcome", "challenge", "standing", "lease", "changed", "tunnel"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["welcome", "challenge", "standing", "lease", "changed", "tunnel", "work", "grant"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 
@@ -1025,17 +1055,21 @@ class TunnelCall(_message.Message):
 
     TUNNEL_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
+    PEER_FIELD_NUMBER: _builtins.int
     tunnel: _builtins.str
     lease: _builtins.str
+    peer: _builtins.str
+    """identity of the end that calls"""
     def __init__(
         self,
         *,
         tunnel: _builtins.str = ...,
         lease: _builtins.str = ...,
+        peer: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "tunnel", b"tunnel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "peer", b"peer", "tunnel", b"tunnel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1048,25 +1082,600 @@ class RelayFrame(_message.Message):
     TUNNEL_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    PEER_FIELD_NUMBER: _builtins.int
     tunnel: _builtins.str
-    """of the first frame of a laboratory"""
+    """of the first frame of the end that was called"""
     lease: _builtins.str
-    """of the first frame of a member"""
+    """of the first frame of the end that calls"""
     data: _builtins.bytes
+    peer: _builtins.str
+    """of the first frame of the end that calls: identity of the other; empty where there is only one"""
     def __init__(
         self,
         *,
         tunnel: _builtins.str = ...,
         lease: _builtins.str = ...,
         data: _builtins.bytes = ...,
+        peer: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "lease", b"lease", "tunnel", b"tunnel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "lease", b"lease", "peer", b"peer", "tunnel", b"tunnel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RelayFrame: _TypeAlias = RelayFrame  # noqa: Y015
+
+@_typing.final
+class WorkRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    DURATION_S_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    MANIFEST_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """a name of the caller's for this request: a repeat is answered as the first was"""
+    job: _builtins.str
+    duration_s: _builtins.float
+    """0 means the policy's longest"""
+    role: _builtins.str
+    """that each rank needs: compute (default), or storage, which the holder itself does not need"""
+    manifest: _builtins.bytes
+    """of a training job, signed by the caller; empty: tunnels only"""
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """members by name or identity; their order numbers the ranks from 0"""
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        job: _builtins.str = ...,
+        ranks: _abc.Iterable[_builtins.str] | None = ...,
+        duration_s: _builtins.float = ...,
+        role: _builtins.str = ...,
+        manifest: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_s", b"duration_s", "job", b"job", "key", b"key", "manifest", b"manifest", "ranks", b"ranks", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkRequest: _TypeAlias = WorkRequest  # noqa: Y015
+
+@_typing.final
+class WorkReport(_message.Message):
+    """What a rank of a training job has done."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ScoresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    OUTER_FIELD_NUMBER: _builtins.int
+    LOSS_FIELD_NUMBER: _builtins.int
+    SENT_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SCORES_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    rank: _builtins.int
+    outer: _builtins.int
+    """outer steps that are behind it"""
+    loss: _builtins.float
+    """of the last outer step"""
+    sent: _builtins.int
+    """bytes of the last outer step"""
+    checkpoint: _builtins.str
+    """SHA-256 of the last checkpoint"""
+    state: _builtins.str
+    """trains, ended, or failed"""
+    reason: _builtins.str
+    @_builtins.property
+    def scores(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """held out, at the last checkpoint; at most 8"""
+
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        rank: _builtins.int = ...,
+        outer: _builtins.int = ...,
+        loss: _builtins.float = ...,
+        sent: _builtins.int = ...,
+        checkpoint: _builtins.str = ...,
+        state: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        scores: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "lease", b"lease", "loss", b"loss", "outer", b"outer", "rank", b"rank", "reason", b"reason", "scores", b"scores", "sent", b"sent", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkReport: _TypeAlias = WorkReport  # noqa: Y015
+
+@_typing.final
+class WorkRank(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    """identity"""
+    name: _builtins.str
+    key: _builtins.bytes
+    """Ed25519: the end of a tunnel proves it"""
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        name: _builtins.str = ...,
+        key: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "member", b"member", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkRank: _TypeAlias = WorkRank  # noqa: Y015
+
+@_typing.final
+class WorkInfo(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LEFT_S_FIELD_NUMBER: _builtins.int
+    MANIFEST_FIELD_NUMBER: _builtins.int
+    REPORTS_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    state: Global___LeaseInfo.State.ValueType
+    """offered means that the members decide"""
+    member: _builtins.str
+    """its holder"""
+    job: _builtins.str
+    fence: _builtins.int
+    """grows with each work lease"""
+    reason: _builtins.str
+    """why it waits or has ended"""
+    left_s: _builtins.float
+    """until it ends without a heartbeat"""
+    manifest: _builtins.bytes
+    """of a training job"""
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkRank]: ...
+    @_builtins.property
+    def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkReport]:
+        """the last one of each rank"""
+
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        state: Global___LeaseInfo.State.ValueType = ...,
+        member: _builtins.str = ...,
+        job: _builtins.str = ...,
+        ranks: _abc.Iterable[Global___WorkRank] | None = ...,
+        fence: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        left_s: _builtins.float = ...,
+        manifest: _builtins.bytes = ...,
+        reports: _abc.Iterable[Global___WorkReport] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "job", b"job", "lease", b"lease", "left_s", b"left_s", "manifest", b"manifest", "member", b"member", "ranks", b"ranks", "reason", b"reason", "reports", b"reports", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkInfo: _TypeAlias = WorkInfo  # noqa: Y015
+
+@_typing.final
+class WorkReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def work(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkInfo]: ...
+    def __init__(
+        self,
+        *,
+        work: _abc.Iterable[Global___WorkInfo] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkReply: _TypeAlias = WorkReply  # noqa: Y015
+
+@_typing.final
+class WorkOrder(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERB_FIELD_NUMBER: _builtins.int
+    WORK_FIELD_NUMBER: _builtins.int
+    TTL_S_FIELD_NUMBER: _builtins.int
+    DURATION_S_FIELD_NUMBER: _builtins.int
+    RELAYS_FIELD_NUMBER: _builtins.int
+    verb: Global___LeaseOrder.Verb.ValueType
+    ttl_s: _builtins.float
+    """it ends this long after the last order"""
+    duration_s: _builtins.float
+    """it ends this long after the offer"""
+    @_builtins.property
+    def work(self) -> Global___WorkInfo: ...
+    @_builtins.property
+    def relays(self) -> _containers.RepeatedCompositeFieldContainer[Global___RelayPoint]:
+        """that join its tunnels at present"""
+
+    def __init__(
+        self,
+        *,
+        verb: Global___LeaseOrder.Verb.ValueType = ...,
+        work: Global___WorkInfo | None = ...,
+        ttl_s: _builtins.float = ...,
+        duration_s: _builtins.float = ...,
+        relays: _abc.Iterable[Global___RelayPoint] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_s", b"duration_s", "relays", b"relays", "ttl_s", b"ttl_s", "verb", b"verb", "work", b"work"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkOrder: _TypeAlias = WorkOrder  # noqa: Y015
+
+@_typing.final
+class RelayPoint(_message.Message):
+    """A relay joins tunnels without the hub: `choroid grid relay`. A connection to it begins with RelayMessages, each behind its
+    length (two bytes, big endian): a nonce of the relay, an entry, an answer. A tunnel then has the bytes of its two ends,
+    which are TLS from one end to the other; a waiting line goes on with RelayMessages.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    """its identity"""
+    key: _builtins.bytes
+    """Ed25519"""
+    host: _builtins.str
+    """empty: where the hub sees it"""
+    port: _builtins.int
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        key: _builtins.bytes = ...,
+        host: _builtins.str = ...,
+        port: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "key", b"key", "member", b"member", "port", b"port"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayPoint: _TypeAlias = RelayPoint  # noqa: Y015
+
+@_typing.final
+class RelayGrant(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GRANT_FIELD_NUMBER: _builtins.int
+    PARTIES_FIELD_NUMBER: _builtins.int
+    LEFT_S_FIELD_NUMBER: _builtins.int
+    grant: _builtins.str
+    """a lease"""
+    left_s: _builtins.float
+    """it ends this long after this message; 0: now"""
+    @_builtins.property
+    def parties(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """identities that may open tunnels to each other"""
+
+    def __init__(
+        self,
+        *,
+        grant: _builtins.str = ...,
+        parties: _abc.Iterable[_builtins.str] | None = ...,
+        left_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant", "left_s", b"left_s", "parties", b"parties"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayGrant: _TypeAlias = RelayGrant  # noqa: Y015
+
+@_typing.final
+class RelayRefusal(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GRANT_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    PEER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    grant: _builtins.str
+    member: _builtins.str
+    """identity, proven with its key"""
+    peer: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        grant: _builtins.str = ...,
+        member: _builtins.str = ...,
+        peer: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant", "member", b"member", "peer", b"peer", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayRefusal: _TypeAlias = RelayRefusal  # noqa: Y015
+
+@_typing.final
+class RelayMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NONCE_FIELD_NUMBER: _builtins.int
+    ENTRY_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    PING_FIELD_NUMBER: _builtins.int
+    PONG_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
+    nonce: _builtins.bytes
+    @_builtins.property
+    def entry(self) -> Global___RelayEntry: ...
+    @_builtins.property
+    def answer(self) -> Global___RelayAnswer: ...
+    @_builtins.property
+    def ping(self) -> Global___RelayPing: ...
+    @_builtins.property
+    def pong(self) -> Global___RelayPong: ...
+    @_builtins.property
+    def call(self) -> Global___TunnelCall:
+        """to a line: open this tunnel"""
+
+    def __init__(
+        self,
+        *,
+        nonce: _builtins.bytes = ...,
+        entry: Global___RelayEntry | None = ...,
+        answer: Global___RelayAnswer | None = ...,
+        ping: Global___RelayPing | None = ...,
+        pong: Global___RelayPong | None = ...,
+        call: Global___TunnelCall | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "call", b"call", "content", b"content", "entry", b"entry", "nonce", b"nonce", "ping", b"ping", "pong", b"pong"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "call", b"call", "content", b"content", "entry", b"entry", "nonce", b"nonce", "ping", b"ping", "pong", b"pong"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["nonce", "entry", "answer", "ping", "pong", "call"]  # noqa: Y015
+    _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
+
+Global___RelayMessage: _TypeAlias = RelayMessage  # noqa: Y015
+
+@_typing.final
+class RelayEntry(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    GRANT_FIELD_NUMBER: _builtins.int
+    PEER_FIELD_NUMBER: _builtins.int
+    TUNNEL_FIELD_NUMBER: _builtins.int
+    key: _builtins.bytes
+    """Ed25519 of the member"""
+    signature: _builtins.bytes
+    """over the relay's key, its nonce and the fields below"""
+    grant: _builtins.str
+    """to call a peer under it"""
+    peer: _builtins.str
+    """identity"""
+    tunnel: _builtins.str
+    """to answer a call; without grant and tunnel: a line that waits for calls"""
+    def __init__(
+        self,
+        *,
+        key: _builtins.bytes = ...,
+        signature: _builtins.bytes = ...,
+        grant: _builtins.str = ...,
+        peer: _builtins.str = ...,
+        tunnel: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant", "key", b"key", "peer", b"peer", "signature", b"signature", "tunnel", b"tunnel"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayEntry: _TypeAlias = RelayEntry  # noqa: Y015
+
+@_typing.final
+class RelayAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    refusal: _builtins.str
+    """empty: joined"""
+    def __init__(
+        self,
+        *,
+        refusal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayAnswer: _TypeAlias = RelayAnswer  # noqa: Y015
+
+@_typing.final
+class RelayPing(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_S_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    round_trip_s: _builtins.float
+    """what the member has measured before; 0: nothing yet"""
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        round_trip_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "round_trip_s", b"round_trip_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayPing: _TypeAlias = RelayPing  # noqa: Y015
+
+@_typing.final
+class RelayPong(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RoundTripsSEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ROUND_TRIPS_S_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    @_builtins.property
+    def round_trips_s(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """of the peers that wait here, by identity"""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        round_trips_s: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "round_trips_s", b"round_trips_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayPong: _TypeAlias = RelayPong  # noqa: Y015
+
+@_typing.final
+class WorkOpening(_message.Message):
+    """The messages inside a tunnel of a work lease, each behind its length (two bytes, big endian)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    port: _builtins.int
+    """at the address of the rank that is called; 0: messages about ports follow"""
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        port: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "port", b"port"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkOpening: _TypeAlias = WorkOpening  # noqa: Y015
+
+@_typing.final
+class WorkPorts(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    LISTENING_FIELD_NUMBER: _builtins.int
+    CARRIED_OUT_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """grows with each change"""
+    carried_out: _builtins.int
+    """number of the last message of the other rank after which its ports are open here"""
+    @_builtins.property
+    def listening(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """all ports on which this rank listens"""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        listening: _abc.Iterable[_builtins.int] | None = ...,
+        carried_out: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["carried_out", b"carried_out", "listening", b"listening", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkPorts: _TypeAlias = WorkPorts  # noqa: Y015
 
 @_typing.final
 class TissuesRequest(_message.Message):

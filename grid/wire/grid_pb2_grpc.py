@@ -296,6 +296,21 @@ class HubStub:
                 request_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.RelayFrame.SerializeToString,
                 response_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.RelayFrame.FromString,
                 _registered_method=True)
+        self.RequestWork = channel.unary_unary(
+                '/choroid.grid.v1.Hub/RequestWork',
+                request_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkRequest.SerializeToString,
+                response_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkInfo.FromString,
+                _registered_method=True)
+        self.RenewWork = channel.unary_unary(
+                '/choroid.grid.v1.Hub/RenewWork',
+                request_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.RenewRequest.SerializeToString,
+                response_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkReply.FromString,
+                _registered_method=True)
+        self.ReleaseWork = channel.unary_unary(
+                '/choroid.grid.v1.Hub/ReleaseWork',
+                request_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.ReleaseRequest.SerializeToString,
+                response_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkInfo.FromString,
+                _registered_method=True)
         self.Tissues = channel.unary_unary(
                 '/choroid.grid.v1.Hub/Tissues',
                 request_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.TissuesRequest.SerializeToString,
@@ -350,7 +365,28 @@ class HubServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Relay(self, request_iterator, context):
-        """Bytes between a member and a laboratory, in both directions. Only the two ends can decrypt them.
+        """Bytes between two parties of a lease, in both directions. Only the two ends can decrypt them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestWork(self, request, context):
+        """Ask for a work lease: tunnels between the members of a job, each of which has to accept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenewWork(self, request, context):
+        """Heartbeat of work leases by their holder or one of their ranks; answered with the state of each.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseWork(self, request, context):
+        """End a work lease that the caller holds or has a rank in.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -411,6 +447,21 @@ def add_HubServicer_to_server(servicer, server):
                     servicer.Relay,
                     request_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.RelayFrame.FromString,
                     response_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.RelayFrame.SerializeToString,
+            ),
+            'RequestWork': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestWork,
+                    request_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkRequest.FromString,
+                    response_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkInfo.SerializeToString,
+            ),
+            'RenewWork': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewWork,
+                    request_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.RenewRequest.FromString,
+                    response_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkReply.SerializeToString,
+            ),
+            'ReleaseWork': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseWork,
+                    request_deserializer=choroid_dot_grid_dot_v1_dot_grid__pb2.ReleaseRequest.FromString,
+                    response_serializer=choroid_dot_grid_dot_v1_dot_grid__pb2.WorkInfo.SerializeToString,
             ),
             'Tissues': grpc.unary_unary_rpc_method_handler(
                     servicer.Tissues,
@@ -568,6 +619,87 @@ class Hub:
             '/choroid.grid.v1.Hub/Relay',
             choroid_dot_grid_dot_v1_dot_grid__pb2.RelayFrame.SerializeToString,
             choroid_dot_grid_dot_v1_dot_grid__pb2.RelayFrame.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestWork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.grid.v1.Hub/RequestWork',
+            choroid_dot_grid_dot_v1_dot_grid__pb2.WorkRequest.SerializeToString,
+            choroid_dot_grid_dot_v1_dot_grid__pb2.WorkInfo.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewWork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.grid.v1.Hub/RenewWork',
+            choroid_dot_grid_dot_v1_dot_grid__pb2.RenewRequest.SerializeToString,
+            choroid_dot_grid_dot_v1_dot_grid__pb2.WorkReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseWork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.grid.v1.Hub/ReleaseWork',
+            choroid_dot_grid_dot_v1_dot_grid__pb2.ReleaseRequest.SerializeToString,
+            choroid_dot_grid_dot_v1_dot_grid__pb2.WorkInfo.FromString,
             options,
             channel_credentials,
             insecure,

@@ -124,7 +124,13 @@ class HubStub:
     ReleaseLease: _grpc.UnaryUnaryMultiCallable[_grid_pb2.ReleaseRequest, _grid_pb2.LeaseInfo]
     """End a lease of the caller."""
     Relay: _grpc.StreamStreamMultiCallable[_grid_pb2.RelayFrame, _grid_pb2.RelayFrame]
-    """Bytes between a member and a laboratory, in both directions. Only the two ends can decrypt them."""
+    """Bytes between two parties of a lease, in both directions. Only the two ends can decrypt them."""
+    RequestWork: _grpc.UnaryUnaryMultiCallable[_grid_pb2.WorkRequest, _grid_pb2.WorkInfo]
+    """Ask for a work lease: tunnels between the members of a job, each of which has to accept."""
+    RenewWork: _grpc.UnaryUnaryMultiCallable[_grid_pb2.RenewRequest, _grid_pb2.WorkReply]
+    """Heartbeat of work leases by their holder or one of their ranks; answered with the state of each."""
+    ReleaseWork: _grpc.UnaryUnaryMultiCallable[_grid_pb2.ReleaseRequest, _grid_pb2.WorkInfo]
+    """End a work lease that the caller holds or has a rank in."""
     Tissues: _grpc.UnaryUnaryMultiCallable[_grid_pb2.TissuesRequest, _grid_pb2.TissuesReply]
     """The tissue that laboratories offer at present."""
     Members: _grpc.UnaryUnaryMultiCallable[_grid_pb2.MembersRequest, _grid_pb2.MembersReply]
@@ -146,7 +152,13 @@ class HubAsyncStub(HubStub):
     ReleaseLease: _aio.UnaryUnaryMultiCallable[_grid_pb2.ReleaseRequest, _grid_pb2.LeaseInfo]  # type: ignore[assignment]
     """End a lease of the caller."""
     Relay: _aio.StreamStreamMultiCallable[_grid_pb2.RelayFrame, _grid_pb2.RelayFrame]  # type: ignore[assignment]
-    """Bytes between a member and a laboratory, in both directions. Only the two ends can decrypt them."""
+    """Bytes between two parties of a lease, in both directions. Only the two ends can decrypt them."""
+    RequestWork: _aio.UnaryUnaryMultiCallable[_grid_pb2.WorkRequest, _grid_pb2.WorkInfo]  # type: ignore[assignment]
+    """Ask for a work lease: tunnels between the members of a job, each of which has to accept."""
+    RenewWork: _aio.UnaryUnaryMultiCallable[_grid_pb2.RenewRequest, _grid_pb2.WorkReply]  # type: ignore[assignment]
+    """Heartbeat of work leases by their holder or one of their ranks; answered with the state of each."""
+    ReleaseWork: _aio.UnaryUnaryMultiCallable[_grid_pb2.ReleaseRequest, _grid_pb2.WorkInfo]  # type: ignore[assignment]
+    """End a work lease that the caller holds or has a rank in."""
     Tissues: _aio.UnaryUnaryMultiCallable[_grid_pb2.TissuesRequest, _grid_pb2.TissuesReply]  # type: ignore[assignment]
     """The tissue that laboratories offer at present."""
     Members: _aio.UnaryUnaryMultiCallable[_grid_pb2.MembersRequest, _grid_pb2.MembersReply]  # type: ignore[assignment]
@@ -195,7 +207,31 @@ class HubServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_grid_pb2.RelayFrame],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_grid_pb2.RelayFrame], _abc.AsyncIterator[_grid_pb2.RelayFrame]]:
-        """Bytes between a member and a laboratory, in both directions. Only the two ends can decrypt them."""
+        """Bytes between two parties of a lease, in both directions. Only the two ends can decrypt them."""
+
+    @_abc_1.abstractmethod
+    def RequestWork(
+        self,
+        request: _grid_pb2.WorkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_grid_pb2.WorkInfo, _abc.Awaitable[_grid_pb2.WorkInfo]]:
+        """Ask for a work lease: tunnels between the members of a job, each of which has to accept."""
+
+    @_abc_1.abstractmethod
+    def RenewWork(
+        self,
+        request: _grid_pb2.RenewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_grid_pb2.WorkReply, _abc.Awaitable[_grid_pb2.WorkReply]]:
+        """Heartbeat of work leases by their holder or one of their ranks; answered with the state of each."""
+
+    @_abc_1.abstractmethod
+    def ReleaseWork(
+        self,
+        request: _grid_pb2.ReleaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_grid_pb2.WorkInfo, _abc.Awaitable[_grid_pb2.WorkInfo]]:
+        """End a work lease that the caller holds or has a rank in."""
 
     @_abc_1.abstractmethod
     def Tissues(

@@ -22,8 +22,11 @@ _HEAD = 3
 """Numbers at the head of a slot: first frame, frames, bytes of text."""
 _TEXT_BYTES = 16_384
 _BUFFERED_S = 2.0
-Told = tuple[int, int | None, str]
-"""What became of a pulse: its id, the frame at which it began (or None), and the reason when it was dropped."""
+ReplayedPulse = tuple[int, Sequence[tuple[float, float]]]
+"""Electrode, and duration (µs) and current (µA) of each phase."""
+Told = tuple[int, int | None, str, ReplayedPulse | None]
+"""What became of a pulse: its id, the frame at which it began (or None), the reason when it was dropped, and what it was when
+it is of a recording."""
 
 
 class BlockQueue:
@@ -98,7 +101,7 @@ class BlockQueue:
             said = json.loads(self._map[self._texts[slot] : self._texts[slot] + length])
         self._counters[_READ] = read + 1
         faults = tuple(CardFault(CardState(state), tuple(which), why) for state, which, why in said.get("faults", ()))
-        told = [(number, frame, why) for number, frame, why in said.get("told", ())]
+        told = [(number, frame, why, pulse) for number, frame, why, pulse in said.get("told", ())]
         return FrameBlock(first, samples, (), faults), told
 
     @property
@@ -164,7 +167,7 @@ def _text(told: Sequence[Told], faults: Sequence[CardFault]) -> tuple[bytes, int
     said: dict[str, Any] = {"faults": [(fault.state.value, fault.electrodes, fault.text[:500]) for fault in faults]}
     taken = len(told)
     while True:
-        said["told"] = [(number, frame, why[:200]) for number, frame, why in told[:taken]]
+        said["told"] = [(number, frame, why[:200], pulse) for number, frame, why, pulse in told[:taken]]
         text = json.dumps(said).encode()
         if len(text) <= _TEXT_BYTES:
             return text, taken

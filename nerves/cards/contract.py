@@ -6,12 +6,15 @@ nothing of the engine is imported by it. :mod:`nerves.cards.conformance` examine
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nerves.cards.geometry import ArrayGeometry
 
 Frames = NDArray[np.int16]
 """Raw samples, shape (frames, electrodes), contiguous; one unit is `ArrayInfo.uv_per_unit` microvolts."""
@@ -47,6 +50,14 @@ class ArrayInfo:
     """The longest phase that the stimulator can drive."""
     replay: bool = False
     """Whether the frames are those of a recording: the one difference between a replay and an array."""
+    skew_us: float | None = None
+    """The longest time between the beginnings of pulses that are handed over together (:class:`SynchronousCard`), by the
+    hardware's data sheet; None where the card takes single pulses only.
+    """
+    jitter_us: float = 0.0
+    """How much later than triggered a pulse may begin, on a card without deadlines: no request may allow less."""
+    geometry: ArrayGeometry | None = None
+    """Where the electrodes are; None where it is not known."""
 
 
 class CardState(StrEnum):
@@ -103,7 +114,10 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Reports what became of a pulse: the frame at which it began, or None when it was dropped, for the reason `why`."""
+    """Reports what became of a pulse: the frame at which it began, or None when it was dropped, for the reason `why`.
+
+    A replay reports the pulses of its recording as well; their ids are negative.
+    """
 
     pulse: Pulse
     frame: int | None
@@ -194,6 +208,22 @@ class ElectrodeCard(Protocol):
         ...
 
 
+class SynchronousCard(ElectrodeCard, Protocol):
+    """Declares an electrode card that begins pulses on several electrodes in one frame; its `info.skew_us` is a number.
+
+    A card without this method works for single pulses; the governor refuses requests for several electrodes.
+    """
+
+    def stimulate_together(self, pulses: tuple[Pulse, ...]) -> None:
+        """Take pulses for delivery that begin in the same frame, all of them or none.
+
+        Args:
+            pulses: One or more, on different electrodes, with the same `at_frame` and `not_after`; the hardware's own
+                synchronous trigger begins them. If one cannot be delivered as it is, all are dropped. Each is reported.
+        """
+        ...
+
+
 class CardRefused(ConnectionError):
     """A card cannot be opened, or is not the one described; the text says why, with the likely cause and the next step."""
 
@@ -211,6 +241,65 @@ def worst(faults: tuple[CardFault, ...]) -> CardState:
         The state; CONNECTED where there is none.
     """
     return max((fault.state for fault in faults), key=_SEVERITY.index, default=CardState.CONNECTED)
+
+
+def data_sheet(card: ElectrodeCard) -> ArrayInfo:
+    """Return the data sheet of a card, without a skew where it has no :meth:`SynchronousCard.stimulate_together`.
+
+    Args:
+        card: The card.
+
+    Returns:
+        Its data sheet.
+    """
+    return card.info if hasattr(card, "stimulate_together") else replace(card.info, skew_us=None)
+
+
+def hand_over(card: ElectrodeCard, pulses: Sequence[Pulse]) -> None:
+    """Hand pulses that begin together to a card.
+
+    Args:
+        card: The card; for several pulses a :class:`SynchronousCard`.
+        pulses: The pulses of one beginning.
+    """
+    if len(pulses) == 1:
+        card.stimulate(pulses[0])
+    else:
+        together: SynchronousCard = card  # type: ignore[assignment]  # the governor has seen to it
+        together.stimulate_together(tuple(pulses))
+
+
+def apart(info: ArrayInfo) -> str:
+    """Return why a card cannot begin pulses on several electrodes in one frame.
+
+    Args:
+        info: Its data sheet, from :func:`data_sheet`.
+
+    Returns:
+        The reason, for people; empty when it can.
+    """
+    if info.skew_us is None:
+        return f"{info.name} takes single pulses only, so those on several electrodes would not begin in one frame"
+    if info.skew_us > 1e6 / info.sample_rate_hz:  # as a card computes one frame: the product may exceed 1e6 by rounding
+        return f"pulses of {info.name} that belong together may begin {info.skew_us:g} µs apart, more than one frame"
+    return ""
+
+
+def dropped(pulses: Sequence[Pulse], why: Sequence[str]) -> list[Delivery]:
+    """Return the reports of pulses that belong together, when any of them cannot be delivered.
+
+    Args:
+        pulses: The pulses.
+        why: The reason of each; empty where there is none.
+
+    Returns:
+        A report for each: with its own reason, or with that of another pulse.
+    """
+    first = next(each for each in why if each)
+    return [
+        Delivery(pulse, None, own or f"a pulse that belongs to it cannot be delivered: {first}")
+        for pulse, own in zip(pulses, why, strict=True)
+    ]
 
 
 def unfit(pulse: Pulse, info: ArrayInfo) -> str:

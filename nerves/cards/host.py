@@ -16,10 +16,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nerves.cards.block_queue import BlockQueue, Told
-from nerves.cards.contract import Delivery, ElectrodeCard, FrameBlock, Phase, Pulse
+from nerves.cards.contract import Delivery, ElectrodeCard, FrameBlock, Phase, Pulse, data_sheet, dropped, hand_over
+from nerves.cards.geometry import ArrayGeometry
 from nerves.cards.limiter import LimiterLimits, StimulationLimiter
 from nerves.precedence import LightPrecedence, take_precedence
 
@@ -44,8 +46,11 @@ class CardHost:
         calls: socket.socket,
         configure: Callable[[Mapping[str, Any]], None] = lambda _: None,
         limits: LimiterLimits | None = None,
+        geometry: ArrayGeometry | None = None,
     ) -> None:
-        info = self._info = card.info
+        """Take a card; `geometry` is that of its array, where the card itself does not know it."""
+        info = data_sheet(card)
+        info = self._info = replace(info, geometry=geometry or info.geometry)
         self._card = card
         self._pulses = pulses
         self._calls = calls
@@ -66,6 +71,8 @@ class CardHost:
         """Greet the engine and serve until it is gone; then the card is closed."""
         descriptors = [self._queue.descriptor, self._wake]
         fields = {name: getattr(self._info, name) for name in type(self._info).__slots__}
+        if self._info.geometry is not None:
+            fields["geometry"] = self._info.geometry.packed()
         self._queue.set_impedances(self._card.impedances())
         socket.send_fds(self._calls, [json.dumps(fields).encode()], descriptors)
         os.close(self._queue.descriptor)  # it stays mapped
@@ -106,7 +113,7 @@ class CardHost:
         """Put a block into the queue, with all that is not told yet."""
         self._note(block)
         refused = [self._refused.popleft() for _ in range(len(self._refused))]
-        self._told += [(each.pulse.id, each.frame, each.why) for each in (*block.deliveries, *refused)]
+        self._told += [_told(each) for each in (*block.deliveries, *refused)]
         del self._told[:-MAX_TOLD]
         end = block.first_frame + len(block.samples)
         self._queue.set_clock(self._card.now_frame(), _steady_ns())
@@ -148,25 +155,32 @@ class CardHost:
         if not message:
             return False
         said = json.loads(message)
-        if "pulse" in said:
-            number, electrode, phases, at_frame, not_after = said["pulse"]
-            pulse = Pulse(number, electrode, tuple(Phase(us, ua) for us, ua in phases), at_frame, not_after)
-            self._admit(pulse, now_us)
+        if "pulses" in said:
+            pulses = [
+                Pulse(number, electrode, tuple(Phase(us, ua) for us, ua in phases), at_frame, not_after)
+                for number, electrode, phases, at_frame, not_after in said["pulses"]
+            ]
+            self._admit(pulses, now_us)
         elif "cancel" in said:
             self._card.cancel()
         else:
             self._configure(said["configure"])
         return True
 
-    def _admit(self, pulse: Pulse, now_us: int) -> None:
+    def _admit(self, pulses: list[Pulse], now_us: int) -> None:
+        """Hand pulses that belong together to the card if the limiter admits each of them."""
+        why = [self._refusal(pulse, now_us) for pulse in pulses]
+        if any(why):
+            self._refused += dropped(pulses, why)
+        else:
+            hand_over(self._card, pulses)
+
+    def _refusal(self, pulse: Pulse, now_us: int) -> str:
+        """Return why the limiter refuses a pulse; one that it admits counts, delivered or not."""
         frame_us = 1e6 / self._info.sample_rate_hz
         phases = [(phase.duration_us, phase.current_ua) for phase in pulse.phases]
         earliest, latest = round(pulse.at_frame * frame_us), round(pulse.not_after * frame_us)
-        why = self._limiter.admit(pulse.electrode, phases, earliest, latest, now_us)
-        if why:
-            self._refused.append(Delivery(pulse, None, why))
-        else:
-            self._card.stimulate(pulse)
+        return self._limiter.admit(pulse.electrode, phases, earliest, latest, now_us)
 
     def _answer_calls(self) -> None:
         """Answer slow calls, one at a time."""
@@ -190,3 +204,12 @@ def _received(connection: socket.socket) -> bytes:
         return connection.recv(MAX_MESSAGE)
     except OSError:
         return b""
+
+
+def _told(delivery: Delivery) -> Told:
+    """Return a report for the engine, which knows its own pulses, but not those of a recording."""
+    pulse = delivery.pulse
+    what = None
+    if pulse.id < 0:
+        what = (pulse.electrode, [(phase.duration_us, phase.current_ua) for phase in pulse.phases])
+    return pulse.id, delivery.frame, delivery.why, what

@@ -19,6 +19,7 @@ from nerves.cards.contract import (
     unfit,
     worst,
 )
+from nerves.cards.geometry import ArrayGeometry
 
 
 class InputOnlyCard:
@@ -85,6 +86,7 @@ def input_info(
     diameter_um: float = 30.0,
     simulated: bool = False,
     replay: bool = False,
+    geometry: ArrayGeometry | None = None,
 ) -> ArrayInfo:
     """Return the data sheet of a card that only records; the figures of its stimulator mean nothing.
 
@@ -98,6 +100,7 @@ def input_info(
         diameter_um: Diameter of an electrode (µm).
         simulated: Whether the far end is a simulation.
         replay: Whether the frames are those of a recording.
+        geometry: Where the electrodes are; None where it is not known.
 
     Returns:
         The data sheet.
@@ -106,5 +109,5 @@ def input_info(
         name=name, electrodes=electrodes, sample_rate_hz=sample_rate_hz, uv_per_unit=uv_per_unit,
         material=material, diameter_um=diameter_um, block_frames=block_frames, lead_frames=block_frames,  # type: ignore[arg-type]
         time_step_us=1e6 / sample_rate_hz, current_step_ua=1.0, compliance_v=1.0, simulated=simulated, stimulates=False,
-        measures_impedance=False, replay=replay,
+        measures_impedance=False, replay=replay, geometry=geometry,
     )  # fmt: skip

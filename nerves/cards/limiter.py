@@ -2,6 +2,7 @@
 
 It shares no code with the governor and counts in whole numbers: charge in femtocoulombs, time in microseconds of the array.
 Its limits lie a little above the governor's, so that it acts only when something before it has failed. It keeps no clock.
+It counts by the times of delivery; a pulse may be handed over up to a second out of their order.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class LimiterLimits:
     """The same, of the whole array."""
     duty_us: int = 350_000
     """Time with a pulse in any second."""
+    session_us: int = 1_320_000_000
+    """Time in which the array is stimulated without a rest."""
+    rest_us: int = 270_000_000
+    """Time without a pulse that is a rest."""
     phases: int = 3
     phase_us: int = 600
     dead_man_us: int = 5_000
@@ -60,8 +65,11 @@ class StimulationLimiter:
     def __init__(self, limits: LimiterLimits, electrodes: int) -> None:
         self.limits = limits
         self._electrodes = electrodes
-        self._recent: dict[int, deque[tuple[int, int, int]]] = {}
-        """By electrode: latest begin, charge, and duration of what was admitted within the last second."""
+        self._recent: dict[int, deque[tuple[int, int, int, int]]] = {}
+        """By electrode: earliest and latest begin, charge, and duration of what was admitted within the last two seconds."""
+        self._newest_us = 0
+        self._sessions: list[tuple[int, int]] = []
+        """Begin and end of each stretch without a rest, in order; those that ended more than a rest ago are left out."""
         self._alive_us: int | None = None
 
     def alive(self, now_us: int) -> None:
@@ -102,7 +110,11 @@ class StimulationLimiter:
             return "limiter: the engine has been silent for too long"
         why = self._shape(electrode, phases) or self._load(electrode, phases, earliest_us, latest_us)
         if not why:
-            self._recent.setdefault(electrode, deque()).append((latest_us, _moved_fc(phases), _lasts_us(phases)))
+            admitted = earliest_us, latest_us, _moved_fc(phases), _lasts_us(phases)
+            self._recent.setdefault(electrode, deque()).append(admitted)
+            self._newest_us = max(self._newest_us, earliest_us)
+            oldest = self._newest_us - SECOND_US - self.limits.rest_us
+            self._sessions = [each for each in self._joined(earliest_us, latest_us) if each[1] > oldest]
         return why
 
     def _shape(self, electrode: int, phases: Sequence[tuple[float, float]]) -> str:
@@ -124,24 +136,40 @@ class StimulationLimiter:
         return ""
 
     def _load(self, electrode: int, phases: Sequence[tuple[float, float]], earliest_us: int, latest_us: int) -> str:
-        """Return what is wrong with the pulse after those before it."""
-        limits = self.limits
+        """Return what is wrong with the pulse among those around it."""
+        limits, second = self.limits, SECOND_US
         if latest_us < earliest_us:
             return "limiter: its latest time lies before its earliest"
+        if earliest_us < self._newest_us - second:
+            return "limiter: it lies more than a second before a pulse that was admitted already"
         for recent in self._recent.values():
-            while recent and recent[0][0] <= earliest_us - SECOND_US:
+            while recent and recent[0][1] <= self._newest_us - 2 * second:
                 recent.popleft()
-        own = self._recent.get(electrode, ())
-        if any(abs(earliest_us - begun) < limits.interval_us for begun, _, _ in own):
+        near = {
+            key: [each for each in recent if earliest_us - second < each[1] and each[0] < latest_us + second]
+            for key, recent in self._recent.items()
+        }
+        own = near.get(electrode, [])
+        if any(max(earliest_us - last, first - latest_us) < limits.interval_us for first, last, _, _ in own):
             return f"limiter: another pulse on electrode {electrode} within {limits.interval_us} µs"
         charge = _moved_fc(phases)
-        if charge + sum(fc for _, fc, _ in own) > limits.second_fc:
+        if charge + sum(fc for _, _, fc, _ in own) > limits.second_fc:
             return f"limiter: more than {limits.second_fc / 1e6:g} nC on electrode {electrode} in a second"
-        if charge + sum(fc for recent in self._recent.values() for _, fc, _ in recent) > limits.array_second_fc:
+        if charge + sum(fc for each in near.values() for _, _, fc, _ in each) > limits.array_second_fc:
             return f"limiter: more than {limits.array_second_fc / 1e6:g} nC on the array in a second"
-        if _lasts_us(phases) + sum(us for _, _, us in own) > limits.duty_us:
+        if _lasts_us(phases) + sum(us for *_, us in own) > limits.duty_us:
             return f"limiter: electrode {electrode} would be stimulated for more than {limits.duty_us} µs of a second"
+        if any(end - begin > limits.session_us for begin, end in self._joined(earliest_us, latest_us)):
+            return f"limiter: more than {limits.session_us // second} s without a rest of {limits.rest_us // second} s"
         return ""
+
+    def _joined(self, earliest_us: int, latest_us: int) -> list[tuple[int, int]]:
+        """Return the sessions with one more pulse, which may join two of them."""
+        rest = self.limits.rest_us
+        near = [each for each in self._sessions if earliest_us - each[1] < rest and each[0] - latest_us < rest]
+        begins, ends = [begin for begin, _ in near], [end for _, end in near]
+        one = min([earliest_us, *begins]), max([latest_us, *ends])
+        return sorted([*(each for each in self._sessions if each not in near), one])
 
 
 def _charge_fc(us: float, ua: float) -> int:

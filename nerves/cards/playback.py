@@ -1,5 +1,7 @@
 """The playback card: a recording is replayed at the rate of its own clock, through the same interface as any array.
 
+The pulses that the recording knows of are reported as deliveries, so that the engine blanks and judges responses as it did.
+
 Frames keep their distances: a gap of the recording is a gap of the replay, of the same length. The data sheet says that it is
 a replay. A reader that is late loses nothing. A thread reads ahead, so that a slow disk does not delay a block.
 """
@@ -7,14 +9,16 @@ a replay. A reader that is late loses nothing. A thread reads ahead, so that a s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from nerves.cards.contract import MAX_WAIT_S, CardState, FrameBlock, Frames, SelfCheck
+from nerves.cards.contract import MAX_WAIT_S, CardState, Delivery, FrameBlock, Frames, SelfCheck
+from nerves.cards.geometry import ArrayGeometry
 from nerves.cards.input_only import InputOnlyCard, input_info
 
 BLOCK_S = 0.001
@@ -40,6 +44,16 @@ class Replayable(Protocol):
     sample_rate_hz: float
     uv_per_unit: float
     simulated: bool
+
+    @property
+    def geometry(self) -> ArrayGeometry | None:
+        """Where the electrodes are; None where it is not known."""
+        ...
+
+    @property
+    def deliveries(self) -> Sequence[Delivery]:
+        """The pulses that began in its frames, by its own clock and in order; their ids are negative."""
+        ...
 
     @property
     def stretches(self) -> Sequence[ReplayStretch]:
@@ -73,7 +87,7 @@ class PlaybackCard(InputOnlyCard):
             input_info(
                 f"replay of {recording.name}", recording.electrodes, rate, recording.uv_per_unit,
                 block_frames=max(1, round(BLOCK_S * rate)), material=material, diameter_um=diameter_um,
-                simulated=recording.simulated, replay=True,
+                simulated=recording.simulated, replay=True, geometry=recording.geometry,
             )
         )  # fmt: skip
         self._recording = recording
@@ -124,7 +138,15 @@ class PlaybackCard(InputOnlyCard):
         else:
             self._faults = ()
         first, self._next = self._next + self._shift, end
-        return self._block(first, samples)
+        block = self._block(first, samples)
+        return replace(block, deliveries=(*block.deliveries, *self._begun(first - self._shift, end)))
+
+    def _begun(self, first: int, end: int) -> Iterator[Delivery]:
+        """Yield the pulses of the recording that began from one of its frames up to another, by the clock of the replay."""
+        low, high = (bisect_left(self._recording.deliveries, frame, key=_frame) for frame in (first, end))
+        for each in self._recording.deliveries[low:high]:
+            at = _frame(each) + self._shift
+            yield Delivery(replace(each.pulse, at_frame=at, not_after=at), at)
 
     def _go_on(self) -> bool:
         """Go to the next stretch, or to the first one again; return whether there is one."""
@@ -191,3 +213,8 @@ class PlaybackCard(InputOnlyCard):
             self._closed = True
             self._reader.shutdown()
             self._recording.close()
+
+
+def _frame(delivery: Delivery) -> int:
+    """Return the frame at which a pulse of a recording began."""
+    return delivery.pulse.at_frame

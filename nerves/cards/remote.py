@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from controller.children.patience import Patience, wait_readable
-from nerves.cards.block_queue import BlockQueue
+from nerves.cards.block_queue import BlockQueue, Told
 from nerves.cards.contract import (
     MAX_WAIT_S,
     ArrayInfo,
@@ -23,12 +23,16 @@ from nerves.cards.contract import (
     Delivery,
     FrameBlock,
     Impedance,
+    Phase,
     Pulse,
     SelfCheck,
     worst,
 )
+from nerves.cards.geometry import ArrayGeometry
 
 MAX_MESSAGE = 1 << 20
+MAX_SAID = 60_000
+"""Longest message to the card process (bytes)."""
 CALL_WITHIN_S = 60.0
 """Longest time in which the card process could have answered a call (s)."""
 
@@ -56,6 +60,8 @@ class RemoteCard:
         said = json.loads(greeting)
         if "refused" in said:
             raise CardRefused(said["refused"])
+        if said["geometry"] is not None:
+            said["geometry"] = ArrayGeometry.unpacked(said["geometry"])
         self.info = ArrayInfo(**said)
         shape = (self.info.electrodes, self.info.block_frames, self.info.sample_rate_hz)
         self._queue = BlockQueue(descriptors[0], *shape)
@@ -114,9 +120,9 @@ class RemoteCard:
                 raise ConnectionError("the card process has ended")
         return bool(ready)
 
-    def _fates(self, told: list[tuple[int, int | None, str]]) -> tuple[Delivery, ...]:
+    def _fates(self, told: list[Told]) -> tuple[Delivery, ...]:
         dropped, self._dropped = self._dropped, []
-        known = [(self._handed.pop(number, None), frame, why) for number, frame, why in told]
+        known = [(self._handed.pop(each[0], None) or _replayed(each), each[1], each[2]) for each in told]
         return (*dropped, *(Delivery(pulse, frame, why) for pulse, frame, why in known if pulse is not None))
 
     def stimulate(self, pulse: Pulse) -> None:
@@ -125,12 +131,29 @@ class RemoteCard:
         Args:
             pulse: The pulse.
         """
-        self._handed[pulse.id] = pulse
-        phases = [(phase.duration_us, phase.current_ua) for phase in pulse.phases]
-        said = {"pulse": (pulse.id, pulse.electrode, phases, pulse.at_frame, pulse.not_after)}
-        if not self._tell(said):
-            del self._handed[pulse.id]
-            self._dropped.append(Delivery(pulse, None, "the card process does not take it"))
+        self.stimulate_together((pulse,))
+
+    def stimulate_together(self, pulses: tuple[Pulse, ...]) -> None:
+        """Hand pulses that begin in one frame to the card process, as one message.
+
+        Args:
+            pulses: The pulses; all are taken or none.
+        """
+        self._handed |= {pulse.id: pulse for pulse in pulses}
+        said = [
+            (
+                pulse.id,
+                pulse.electrode,
+                [(phase.duration_us, phase.current_ua) for phase in pulse.phases],
+                pulse.at_frame,
+                pulse.not_after,
+            )
+            for pulse in pulses
+        ]
+        if not self._tell({"pulses": said}):
+            for pulse in pulses:
+                del self._handed[pulse.id]
+                self._dropped.append(Delivery(pulse, None, "the card process does not take it"))
 
     def cancel(self) -> None:
         """Drop every pulse that has not begun."""
@@ -145,8 +168,11 @@ class RemoteCard:
         self._tell({"configure": dict(setting)})
 
     def _tell(self, said: dict[str, Any]) -> bool:
+        message = json.dumps(said).encode()
+        if len(message) > MAX_SAID:
+            return False
         try:
-            self._pulses.send(json.dumps(said).encode(), socket.MSG_DONTWAIT)
+            self._pulses.send(message, socket.MSG_DONTWAIT)
         except OSError:
             return False
         return True
@@ -179,3 +205,12 @@ class RemoteCard:
             for connection in (self._pulses, self._calls):
                 connection.close()
             os.close(self._wake)
+
+
+def _replayed(told: Told) -> Pulse | None:
+    """Return a pulse of a recording; None for one that this engine had asked for, and has given up."""
+    number, frame, _, what = told
+    if what is None or frame is None:
+        return None
+    electrode, phases = what
+    return Pulse(number, electrode, tuple(Phase(us, ua) for us, ua in phases), frame, frame)

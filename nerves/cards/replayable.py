@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nerves.cards.contract import CardRefused, Frames
+from nerves.cards.contract import CardRefused, Delivery, Frames
+from nerves.cards.geometry import ArrayGeometry
 from nerves.cards.playback import ReplayStretch
 
 FLOAT_UV = 0.195
@@ -66,6 +67,8 @@ class OwnRecording:
     uv_per_unit: float
     simulated: bool
     stretches: tuple[ReplayStretch, ...]
+    geometry: ArrayGeometry | None = None
+    deliveries: tuple[Delivery, ...] = ()
 
     def close(self) -> None:
         """Do nothing: no file is open."""
@@ -81,6 +84,8 @@ class RawSamples:
     uv_per_unit: float
     stretches: tuple[ReplayStretch, ...]
     simulated: bool = False
+    geometry: None = None
+    deliveries: tuple[Delivery, ...] = ()
 
     def close(self) -> None:
         """Do nothing: only a mapping is open, which ends with the last piece."""

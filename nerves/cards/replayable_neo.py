@@ -24,6 +24,8 @@ class NeoRecording:
     """
 
     simulated = False
+    geometry = None
+    deliveries = ()
 
     def __init__(self, path: Path, stream: str = "") -> None:
         self.name = path.name

@@ -11,9 +11,12 @@ from pynwb import NWBHDF5IO
 from pynwb.ecephys import ElectricalSeries
 
 from nerves.cards.contract import CardRefused, Frames
+from nerves.cards.geometry import ArrayGeometry
 from nerves.cards.playback import ReplayStretch
 from nerves.cards.replayable import Scaling, unreadable, without_frames
 
+UNKNOWN_UM = 2.0
+"""Size of an electrode whose file does not say it, as SpikeInterface assumes."""
 GAP_FRAMES = 1.5
 """A step of the timestamps by more than so many frames is a gap."""
 
@@ -26,6 +29,7 @@ class NwbRecording:
     """
 
     simulated = False
+    deliveries = ()
 
     def __init__(self, path: Path, stream: str = "") -> None:
         self.name = path.name
@@ -36,6 +40,7 @@ class NwbRecording:
             raise
         except Exception as error:  # hdmf and h5py raise whatever a damaged file causes
             raise unreadable(path, error) from error
+        self.geometry = _geometry(series)
         self._data = series.data
         if len(self._data.shape) != 2:
             raise unreadable(path, ValueError(f"{series.name} has not the shape (frames, electrodes)"))
@@ -84,3 +89,29 @@ def _series(path: Path, nwb: Any, wanted: str) -> ElectricalSeries:
     said = f"no electrical series “{wanted}”" if wanted else f"{len(found)} electrical series"
     names = ", ".join(found) or "none"
     raise CardRefused(f"{path} has {said} in its acquisition. Next: write stream: under the options, one of: {names}")
+
+
+def _geometry(series: ElectricalSeries) -> ArrayGeometry | None:
+    """Return where the electrodes of a series are; None where the file does not say it of each."""
+    table = series.electrodes.table
+    if not {"rel_x", "rel_y"} <= set(table.colnames):
+        return None
+    rows = list(series.electrodes.data[:])
+    x_um, y_um = (tuple(float(table[name][row]) for row in rows) for name in ("rel_x", "rel_y"))
+    if not np.isfinite([x_um, y_um]).all():
+        return None
+
+    def column(name: str, otherwise: Any) -> tuple[Any, ...]:
+        return tuple(table[name][row] if name in table.colnames else otherwise for row in rows)
+
+    return ArrayGeometry(
+        x_um=x_um,
+        y_um=y_um,
+        shape=column("contact_shape", "circle"),
+        width_um=column("contact_width_um", UNKNOWN_UM),
+        height_um=column("contact_height_um", UNKNOWN_UM),
+        shank=column("shank_id", ""),
+        pad=tuple(map(str, column("contact_id", "") if "contact_id" in table.colnames else rows)),
+        reference=str(column("reference", "")[0]),
+        source="recording",
+    )

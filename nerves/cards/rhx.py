@@ -1,5 +1,7 @@
 """The card of Intan's RHX software over TCP: frames from its waveform socket, pulses by its manual triggers.
 
+Pulses that belong together are prepared on one key, so that one trigger of RHX begins them in the same sample.
+
 RHX has no deadlines: a pulse is triggered when its frame is due and begins as soon as RHX obeys. The stimulation words of
 the stream say at which frame that was. RHX checks neither charge nor balance; the card delivers only what fits its grid
 exactly, and the limiter of the card process has checked the rest. RHX does not report an unplugged headstage; its words
@@ -31,6 +33,7 @@ from nerves.cards.contract import (
     Impedance,
     Pulse,
     SelfCheck,
+    dropped,
     unfit,
     worst,
 )
@@ -41,6 +44,8 @@ KEYS = 8
 UV_PER_UNIT = 0.195
 RETRY_S = 1.0
 STALLED_AFTER_S = 0.5
+MISFIRE_S = 5.0
+"""How long an electrode that did not begin as it was triggered is left alone (s)."""
 TRIGGER_S = 0.0005
 """How often a waiting pulse is looked at (s)."""
 
@@ -71,14 +76,23 @@ class RhxCard:
             diameter_um=diameter_um, block_frames=BLOCK, lead_frames=BLOCK, time_step_us=1e6 / rate,
             current_step_ua=self._connection.step_ua, compliance_v=7.0, simulated=simulated,
             stimulates=self._connection.stimulates, measures_impedance=bool(address.folder),
-            max_current_ua=255 * self._connection.step_ua,
+            max_current_ua=255 * self._connection.step_ua, skew_us=1e6 / rate,
+            jitter_us=1e6 * (BLOCK / rate + TRIGGER_S),  # RHX obeys between two blocks
         )  # fmt: skip
         self._lock = threading.Lock()
-        self._waiting: list[tuple[int, int, Pulse]] = []
-        self._fired: list[Pulse] = []
+        self._waiting: list[tuple[int, int, tuple[Pulse, ...]]] = []
+        self._fired: list[dict[Pulse, int | None]] = []
+        """By trigger: its pulses, each with the frame at which its words began."""
+        self._misfires: dict[CardFault, int] = {}
+        """Faults of the stimulator, each with the frame until which it stands."""
+        self._busy: dict[int, int] = {}
+        """By electrode: the frame at which its last pulse has ended."""
         self._dropped: list[Delivery] = []
-        self._prepared: dict[int, tuple[int, object]] = {}
+        self._prepared: dict[int, dict[int, object]] = {}
+        """By key: the electrodes that it triggers, with their phases; an electrode has one key at most."""
         self._turn = 0
+        self._disobeyed = ""
+        """Why it is not known what is on the keys; nothing is triggered until RHX is connected again."""
         self._closed = False
         self._faults: tuple[CardFault, ...] = ()
         self._impedances: tuple[Impedance | None, ...] = (None,) * self.info.electrodes
@@ -123,13 +137,16 @@ class RhxCard:
             begun = self._begun(stim, first)
         else:
             begun = []
-        self._faults = self._standing(words)
+        self._misfires = {fault: until for fault, until in self._misfires.items() if until > first}
+        self._faults = (*self._standing(words), *self._misfires)
         samples: Frames = (words.astype(np.int32) - 32_768).astype(np.int16)
         return FrameBlock(first, np.ascontiguousarray(samples), (*self._taken(), *begun), self._faults)
 
     def _next_block(self) -> NDArray[Any] | None:
         if self._closed:
             raise RhxProblem("the card is closed")
+        if self._connection is not None and self._disobeyed:
+            raise RhxProblem(self._disobeyed)  # a new connection disables all that is on its keys
         if self._connection is None:
             self._connect_again()
         return self._connection.block(MAX_WAIT_S) if self._connection is not None else None
@@ -142,7 +159,7 @@ class RhxCard:
         self._next_try_s = steady_s() + RETRY_S
         connection = RhxConnection(self._address)
         with self._lock:
-            self._prepared = {}
+            self._prepared, self._fired, self._disobeyed = {}, [], ""
             self._offset = self.now_frame()
             self._clock.restart()
             connection.run()
@@ -163,8 +180,8 @@ class RhxCard:
 
     def _taken(self) -> tuple[Delivery, ...]:
         with self._lock:
-            dropped, self._dropped = self._dropped, []
-        return tuple(dropped)
+            not_begun, self._dropped = self._dropped, []
+        return tuple(not_begun)
 
     def _standing(self, words: NDArray[np.uint16]) -> tuple[CardFault, ...]:
         """Return a fault for each port and chip whose words all stand still: a connected amplifier has noise."""
@@ -187,17 +204,53 @@ class RhxCard:
         return tuple(faults)
 
     def _begun(self, stim: NDArray[np.uint16], first: int) -> list[Delivery]:
-        """Return the pulses whose stimulation words begin in this block."""
+        """Return the pulses whose stimulation words begin in this block, and note what RHX did otherwise than ordered."""
         begun: list[Delivery] = []
         with self._lock:
-            for pulse in list(self._fired):
-                frames = np.flatnonzero(stim[:, pulse.electrode] & 0xFF)
-                late = self._next - pulse.not_after > self.info.sample_rate_hz
-                if len(frames):
-                    begun.append(Delivery(pulse, first + int(frames[0])))
-                if len(frames) or late:  # without a word of RHX its fate stays unknown, and counts as delivered
-                    self._fired.remove(pulse)
+            for fired in list(self._fired):
+                for pulse in [pulse for pulse, frame in fired.items() if frame is None]:
+                    frame = fired[pulse] = self._beginning(pulse.electrode, stim, first)
+                    if frame is not None:
+                        begun.append(Delivery(pulse, frame))
+                        us = sum(phase.duration_us for phase in pulse.phases)
+                        self._busy[pulse.electrode] = frame + self._frames(us)
+                if self._ended(fired, first):
+                    self._fired.remove(fired)
+        for electrode in map(int, np.flatnonzero((stim & 0xFF).any(axis=0))):
+            if self._beginning(electrode, stim, first) is not None:
+                self._misfired(
+                    (electrode,), "stimulates without a pulse; stop RHX and compare the ledger with its recording"
+                )
         return begun
+
+    def _ended(self, fired: dict[Pulse, int | None], first: int) -> bool:
+        """Return whether no more words of a trigger are awaited. What has no word by then stays unknown, and counts as
+        delivered; when others have begun, that is a fault, as is a difference between their frames.
+        """
+        frames = sorted(frame for frame in fired.values() if frame is not None)
+        missing = len(fired) - len(frames)
+        if not frames:
+            return self._next - next(iter(fired)).not_after > self.info.sample_rate_hz
+        if frames[0] != frames[-1] or (missing and frames[0] < first):
+            told = f"frames {frames[0]} to {frames[-1]}" + f", {missing} of them not at all" * bool(missing)
+            electrodes = tuple(pulse.electrode for pulse in fired)
+            self._misfired(electrodes, f"began pulses of one trigger at {told}; examine RHX and its controller")
+            return True
+        return not missing
+
+    def _misfired(self, electrodes: tuple[int, ...], what: str) -> None:
+        """Note a fault of the stimulator on electrodes, which are muted and not stimulated while it stands."""
+        text = f"RHX, electrode {', '.join(map(str, electrodes))}: {what}"
+        self._misfires[CardFault(CardState.DEAD, electrodes, text)] = self._next + self._frames(MISFIRE_S * 1e6)
+
+    def _beginning(self, electrode: int, stim: NDArray[np.uint16], first: int) -> int | None:
+        """Return the first frame of this block in which an electrode has words, past those of its pulses before."""
+        known = max(0, self._busy.get(electrode, 0) - first)
+        rows = np.flatnonzero(stim[known:, electrode] & 0xFF)
+        return first + known + int(rows[0]) if len(rows) else None
+
+    def _frames(self, us: float) -> int:
+        return round(us * 1e-6 * self.info.sample_rate_hz)
 
     def stimulate(self, pulse: Pulse) -> None:
         """Prepare a pulse, and trigger it when its frame is due.
@@ -205,18 +258,30 @@ class RhxCard:
         Args:
             pulse: The pulse; what RHX cannot deliver is dropped with the reason.
         """
-        why = unfit(pulse, self.info) or self._shape(pulse)
-        if self._closed:
-            why = "the card is closed"
-        elif self.now_frame() > pulse.not_after:
-            why = "RHX could not begin it before its latest frame"
-        elif any(pulse.electrode in fault.electrodes for fault in self._faults):
-            why = f"the hardware of electrode {pulse.electrode} does not work"
+        self.stimulate_together((pulse,))
+
+    def stimulate_together(self, pulses: tuple[Pulse, ...]) -> None:
+        """Prepare pulses on one key, and trigger it when their frame is due.
+
+        Args:
+            pulses: The pulses; when RHX cannot deliver one of them, all are dropped with the reason.
+        """
+        why = [self._unfit(pulse) for pulse in pulses]
         with self._lock:
-            if why:
-                self._dropped.append(Delivery(pulse, None, why))
+            if any(why):
+                self._dropped += dropped(pulses, why)
             else:
-                heapq.heappush(self._waiting, (pulse.at_frame, pulse.id, pulse))
+                heapq.heappush(self._waiting, (pulses[0].at_frame, pulses[0].id, pulses))
+
+    def _unfit(self, pulse: Pulse) -> str:
+        """Return why RHX cannot deliver a pulse; empty when it can."""
+        if self._closed:
+            return "the card is closed"
+        if self.now_frame() > pulse.not_after:
+            return "RHX could not begin it before its latest frame"
+        if any(pulse.electrode in fault.electrodes for fault in self._faults):
+            return f"the hardware of electrode {pulse.electrode} does not work"
+        return unfit(pulse, self.info) or self._shape(pulse)
 
     def _shape(self, pulse: Pulse) -> str:
         """Return why RHX has no such waveform; empty when it has."""
@@ -237,37 +302,46 @@ class RhxCard:
             if due is None:
                 time.sleep(TRIGGER_S)  # noqa: TID251  (a thread of its own)
 
-    def _trigger_one(self, pulse: Pulse) -> None:
+    def _trigger_one(self, pulses: tuple[Pulse, ...]) -> None:
+        """Trigger pulses that begin together."""
         why = ""
         try:
-            if self._connection is None:
-                raise RhxProblem("RHX is away")
-            key = self._prepare(self._connection, pulse)
-            if self.now_frame() > pulse.not_after:
+            if self._connection is None or self._disobeyed:
+                raise RhxProblem(self._disobeyed or "RHX is away")
+            key = self._prepare(self._connection, pulses)
+            if self.now_frame() > pulses[0].not_after:
                 why = "RHX could not be prepared before its latest frame"
             else:
                 self._connection.trigger(key)
-                self._fired.append(pulse)
+                self._fired.append(dict.fromkeys(pulses))
         except OSError as error:
-            why = str(error)
+            why = self._disobeyed = str(error)
         if why:
-            self._dropped.append(Delivery(pulse, None, why))
+            self._dropped += [Delivery(pulse, None, why) for pulse in pulses]
 
-    def _prepare(self, connection: RhxConnection, pulse: Pulse) -> int:
-        """Set the waveform of an electrode and upload it, unless it is there; return its key."""
-        key, phases = self._prepared.get(pulse.electrode, (0, None))
-        if key and phases == pulse.phases:
-            return key
-        if not key:
-            self._turn = self._turn % KEYS + 1
-            key = self._turn
-            for other in [each for each, (used, _) in self._prepared.items() if used == key]:
-                name = self._address.channels[other]
-                connection.tell(f"set {name}.stimenabled false", f"execute uploadstimparameters {name}")
-                del self._prepared[other]
-        name = self._address.channels[pulse.electrode]
-        connection.tell(*_commands(name, key, pulse), f"execute uploadstimparameters {name}")
-        self._prepared[pulse.electrode] = (key, pulse.phases)
+    def _prepare(self, connection: RhxConnection, pulses: tuple[Pulse, ...]) -> int:
+        """Set the waveforms of pulses and upload them, unless they are there; return the key that triggers these alone."""
+        wanted: dict[int, object] = {pulse.electrode: pulse.phases for pulse in pulses}
+        for key, ready in self._prepared.items():
+            if ready == wanted:
+                return key
+        taken = [key for key, ready in self._prepared.items() if ready.keys() & wanted.keys()]
+        if taken:
+            key = taken[0]
+        else:
+            key = self._turn = self._turn % KEYS + 1
+        touched = {key, *taken}
+        for old in touched:  # if RHX refuses: none of them is ready, and each stays known on its key
+            self._prepared[old] = dict.fromkeys(self._prepared.get(old, {}))
+        for electrode in {electrode for old in touched for electrode in self._prepared[old]} - wanted.keys():
+            name = self._address.channels[electrode]
+            connection.tell(f"set {name}.stimenabled false", f"execute uploadstimparameters {name}")
+        for pulse in pulses:
+            name = self._address.channels[pulse.electrode]
+            connection.tell(*_commands(name, key, pulse), f"execute uploadstimparameters {name}")
+        for old in touched:
+            del self._prepared[old]
+        self._prepared[key] = wanted
         return key
 
     def cancel(self) -> None:
@@ -276,7 +350,7 @@ class RhxCard:
 
     def _drop(self, why: str) -> None:
         with self._lock:
-            self._dropped += [Delivery(pulse, None, why) for _, _, pulse in self._waiting]
+            self._dropped += [Delivery(pulse, None, why) for _, _, pulses in self._waiting for pulse in pulses]
             self._waiting = []
 
     def impedances(self) -> tuple[Impedance | None, ...]:

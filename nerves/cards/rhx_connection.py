@@ -62,8 +62,10 @@ class RhxConnection:
         parts = ["execute clearalldataoutputs", "set tcpnumberdatablocksperwrite 1"]
         for name in self._address.channels:
             parts.append(f"set {name}.tcpdataoutputenabled true")
-            if self.stimulates:
-                parts.append(f"set {name}.tcpdataoutputenabledstim true")
+            if self.stimulates:  # a key would trigger what an earlier program has left on it
+                parts += [f"set {name}.tcpdataoutputenabledstim true", f"set {name}.stimenabled false"]
+        if self.stimulates:
+            parts.append("execute uploadstimparameters")
         for first in range(0, len(parts), 32):
             self.tell(*parts[first : first + 32])
         if self.get("tcpnumberdatablocksperwrite").split()[-1] != "1":

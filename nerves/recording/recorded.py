@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nerves.cards.geometry import ArrayGeometry
 from nerves.recording.clock_model import ClockModel, fit_clock
 from nerves.recording.layout import LOG, SUFFIX, VERSION
 from nerves.recording.quota import RecordingRefused
@@ -87,6 +88,12 @@ class ArrayRecording:
     def uv_per_unit(self) -> float:
         """Microvolts of one unit of a sample."""
         return float(self.attributes["array"]["uv_per_unit"])
+
+    @cached_property
+    def geometry(self) -> ArrayGeometry | None:
+        """Where the electrodes are; None where it was not known."""
+        said = self.attributes.get("probegroup")
+        return None if said is None else ArrayGeometry.of_probegroup(said)
 
     @cached_property
     def segments(self) -> list[RecordedSegment]:

@@ -10,11 +10,14 @@ import asyncio
 import importlib.util
 import json
 import logging
+import math
 import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from controller.children.patience import Patience, patiently
@@ -29,8 +32,11 @@ from nerves.recording.tap import RecordingOrder, RecordingTap
 logger = logging.getLogger(__name__)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,79}")
-BUFFER_S = 6.0
+BUFFER_S = 40.0
 MIN_BUFFER_BYTES, MAX_BUFFER_BYTES = 16 << 20, 512 << 20
+BUFFER_SHARE = 0.125
+"""Share of the free memory that the buffer may take."""
+MEMORY, CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 READY_WITHIN_S = 20.0
 """Longest start of the writer (s in which it could run)."""
 ANSWER_WITHIN_S = 10.0
@@ -43,9 +49,22 @@ MISSING = (
 )
 
 
-def buffer_bytes(info: ArrayInfo) -> int:
-    """Return the size of the buffer: 6 s of frames, within limits."""
-    return int(min(max(BUFFER_S * info.sample_rate_hz * 2 * info.electrodes, MIN_BUFFER_BYTES), MAX_BUFFER_BYTES))
+def buffer_bytes(info: ArrayInfo, free_bytes: float) -> int:
+    """Return the size of the buffer: 40 s of frames, within limits and a share of the free memory."""
+    most = min(MAX_BUFFER_BYTES, BUFFER_SHARE * free_bytes)
+    return int(max(min(BUFFER_S * info.sample_rate_hz * 2 * info.electrodes, most), MIN_BUFFER_BYTES))
+
+
+def free_memory_bytes() -> float:
+    """Return the memory that this machine, or its container, can still give; infinite where the system does not say."""
+    free = [math.inf]
+    with suppress(OSError, StopIteration, ValueError):
+        lines = MEMORY.read_text(encoding="ascii").splitlines()
+        free.append(1024.0 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
+    with suppress(OSError, ValueError):  # “max” is no number: no limit
+        limit, used = ((CONTAINER / name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))
+        free.append(float(int(limit) - int(used)))
+    return min(free)
 
 
 @dataclass(slots=True)
@@ -205,7 +224,7 @@ class RecordingService:
 
     async def _run(self) -> None:
         """Run the writer's process once, and read its reports until it ends."""
-        memory = make_memory(buffer_bytes(self._info))
+        memory = make_memory(buffer_bytes(self._info, free_memory_bytes()))
         reading, self._pipe = os.pipe()
         try:
             command = [

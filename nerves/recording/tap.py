@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from controller.core.version import software_version
 from nerves import detector, kernels
-from nerves.cards.contract import CardFault, FrameBlock, Pulse
+from nerves.cards.contract import CardFault, Delivery, FrameBlock, Pulse
 from nerves.core import Core
 from nerves.detections import Blank, Spikes
 from nerves.detector import ElectrodeState
@@ -130,6 +130,7 @@ class RecordingTap:
         if self._plan.automatic != "never" and self._sender is not None:
             self._follow(block.first_frame)
         if self._open is not None and self._sender is not None:
+            self._note_replayed([each for each in block.deliveries if each.pulse.id < 0])
             if block.faults != self._open.faults:
                 self._open.faults = block.faults
                 faults = [
@@ -138,6 +139,17 @@ class RecordingTap:
                 ]
                 self._log("faults", block.first_frame, faults=faults)
             self._hand_over(self._open, self._sender, block, spikes)
+
+    def _note_replayed(self, deliveries: Sequence[Delivery]) -> None:
+        """Record the pulses of a recording that is replayed: those of one frame as one request of the replay."""
+        for frame in sorted({each.pulse.at_frame for each in deliveries}):
+            together = [each.pulse for each in deliveries if each.pulse.at_frame == frame]
+            phases = [(phase.duration_us, phase.current_ua) for phase in together[0].phases]
+            charge_nc = sum(abs(phase.charge_nc) for phase in together[0].phases)
+            said = {"requester": "replay", "purpose": "delivered in the recording", "phases": phases}
+            self._log("stimulation", frame, decision=-1 - frame, charge_nc=charge_nc, **said)
+            self._table("pulses", [(p.id, -1 - frame, p.electrode, frame, frame) for p in together])
+            self._table("fates", [(p.id, FateCode.DELIVERED, frame) for p in together])
 
     def decided(
         self, number: int, frame: int, request: Request, decision: StimulationDecision, pulses: Sequence[Pulse]
@@ -360,12 +372,13 @@ def _attributes(core: Core, plan: RecordingPlan, order: RecordingOrder, utc: str
         ],
         "ledger_session": core.session,
         "sampling_frequency": info.sample_rate_hz,
-        "array": asdict(info),
+        "array": {name: value for name, value in asdict(info).items() if name != "geometry"},
+        **({} if info.geometry is None else {"probegroup": info.geometry.probegroup()}),
         "filter": {
             "frames": "none: raw samples of the converter",
             "spikes": {
-                "long_mean_s": detector.LONG_S,
-                "short_mean_s": detector.SHORT_S,
+                "long_mean_s": detector.LINEAR_PHASE.long_s,
+                "short_mean_s": detector.LINEAR_PHASE.short_s,
                 "threshold_sigma": -kernels.THRESHOLD_SIGMA,
                 "refractory_s": detector.REFRACTORY_S,
                 "latency_frames": core.detector_latency_frames,

@@ -89,8 +89,10 @@ class SimulatedArray:
         health: float = 1.0,
         first_second: float = 0.0,
         twin: Twin = Twin.PLASTIC,
+        positions_um: Floats | None = None,
     ) -> None:
-        self.culture = NeuralCulture.grown(electrodes, seed)
+        """Grow a specimen; `positions_um` are those of the electrodes, shape (electrodes, 2); left out, a square grid."""
+        self.culture = NeuralCulture.grown(electrodes, seed, positions_um)
         self.electrodes = electrodes
         self.conditions = TissueConditions(alive=health)
         self._network = SpikingNetwork(self.culture, seed, plastic=twin is not Twin.FROZEN, first_second=first_second)
@@ -133,6 +135,11 @@ class SimulatedArray:
     def impedances_kohm(self) -> tuple[float, ...]:
         """Return the magnitude at 1 kHz of each electrode; one lead is open."""
         return tuple(float(z) for z in self.culture.impedance_kohm)
+
+    def prepare(self, frames: int) -> None:
+        """Draw what the next `frames` frames bring, so that they can be generated at once when their time comes."""
+        while self._drawn < self._next + frames:
+            self._draw()
 
     def generate(self, frames: int) -> NDArray[np.int16]:
         """Return the next `frames` frames, shape (frames, electrodes)."""

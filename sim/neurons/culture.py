@@ -99,12 +99,19 @@ class NeuralCulture:
     impedance_kohm: Floats
 
     @classmethod
-    def grown(cls, electrodes: int, seed: int) -> NeuralCulture:
-        """Return the specimen of this seed. One electrode of eight sees nothing; one (if there are eight) is broken."""
+    def grown(cls, electrodes: int, seed: int, electrode_um: Floats | None = None) -> NeuralCulture:
+        """Return the specimen of this seed. One electrode of eight sees nothing; one (if there are eight) is broken.
+
+        Args:
+            electrodes: Number of electrodes.
+            seed: Decides all randomness.
+            electrode_um: Positions of the electrodes, shape (electrodes, 2); left out, a square grid of :data:`PITCH_UM`.
+        """
         rng = np.random.default_rng([seed, 0x6E65])
         columns = math.ceil(math.sqrt(electrodes))
         grid = np.arange(electrodes)
-        electrode_um = np.stack([grid % columns, grid // columns], axis=1).astype(np.float64) * PITCH_UM
+        if electrode_um is None:
+            electrode_um = np.stack([grid % columns, grid // columns], axis=1).astype(np.float64) * PITCH_UM
         deaf = rng.permutation(electrodes)[: electrodes // 8]
         impedance = rng.lognormal(math.log(220.0), 0.2, electrodes)
         if electrodes >= 8:

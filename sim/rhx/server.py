@@ -165,16 +165,17 @@ class RhxServer:
         return ""
 
     def _trigger(self, key: str) -> str:
-        """Deliver a pulse on every enabled channel of this key."""
+        """Deliver a pulse on every enabled channel of this key, in one sample."""
         if not self._running:
             return "Board must be running in order to trigger stimulation"
+        frame = max(self._now() + 1, self._amplifier.next_frame)
         for electrode, name in enumerate(self.channels):
             chosen = self._uploaded.get(name, {})
             if chosen.get("stimenabled", "").lower() == "true" and chosen["source"].lower() == f"keypress{key.lower()}":
-                self._pulse(electrode, chosen)
+                self._pulse(electrode, chosen, frame)
         return ""
 
-    def _pulse(self, electrode: int, chosen: dict[str, str]) -> None:
+    def _pulse(self, electrode: int, chosen: dict[str, str], frame: int) -> None:
         sign = -1.0 if chosen["polarity"].lower() == "negativefirst" else 1.0
         first = (
             float(chosen["firstphasedurationmicroseconds"]),
@@ -187,7 +188,6 @@ class RhxServer:
         pause = (float(chosen["interphasedelaymicroseconds"]), 0.0)
         delayed = chosen["shape"].lower() == "biphasicwithinterphasedelay"
         phases = [first, pause, second] if delayed else [first, second]
-        frame = max(self._now() + 1, self._amplifier.next_frame)
         if electrode not in self._dead:
             self._amplifier.stimulate(electrode, frame, phases)
         words = self._stim_words.setdefault(electrode, {})

@@ -43,12 +43,14 @@ def test_every_recipe_of_the_page_is_followed() -> None:
     assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(FILES)
 
 
+@pytest.mark.long
 def test_a_figure_of_firing_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A figure of firing"))
     tree.run("pytest", "tests/adding/checks/metric.py", "tests/nerves/metrics/test_window.py")
 
 
+@pytest.mark.long
 def test_a_driver_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A driver in the tree"))
@@ -57,6 +59,7 @@ def test_a_driver_is_added(tmp_path: Path) -> None:
     tree.run("pytest", "tests/adding/checks/driver.py", *OF_EVERY_DRIVER, "-k", "acme or catalogue or every")
 
 
+@pytest.mark.long
 def test_a_subsystem_is_added_and_no_file_is_edited(tmp_path: Path) -> None:
     assert not [edit.path for edit in recipe("A subsystem").edits if edit.old]
     tree = Tree(tmp_path)
@@ -64,12 +67,14 @@ def test_a_subsystem_is_added_and_no_file_is_edited(tmp_path: Path) -> None:
     tree.run("pytest", "tests/controller/test_parts.py")
 
 
+@pytest.mark.long
 def test_an_alarm_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("An alarm"))
     tree.run("pytest", "tests/adding/checks/alarm.py", "tests/controller/test_alarms.py")
 
 
+@pytest.mark.long
 def test_a_card_of_the_page_is_added(tmp_path: Path) -> None:
     """Its recipe shows it in Chromium; here are the tests that compare the page's files, its types and its routes."""
     tree = Tree(tmp_path)
@@ -77,12 +82,14 @@ def test_a_card_of_the_page_is_added(tmp_path: Path) -> None:
     tree.run("pytest", "tests/dashboards/test_static.py", "tests/dashboards/test_page_types.py", "-k", "not stands_out")
 
 
+@pytest.mark.long
 def test_a_board_of_the_grid_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A board of the grid"))
     tree.run("pytest", "tests/grid/grading/test_boards.py", "-k", "busiest or list_of_the_boards")
 
 
+@pytest.mark.long
 def test_a_verb_of_protocols_is_added(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.follow(recipe("A verb of protocols"))

@@ -49,6 +49,7 @@ def read(client: choroid.ControllerClient, point: str) -> bool:
     return reading is not None and reading.value is not None
 
 
+@pytest.mark.long
 def test_every_example_of_the_guide_runs(rig: Path) -> None:
     blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
     assert len(blocks) >= 12

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -41,6 +42,7 @@ class Engine:
         ]
         self.revoked: set[str] = set()
         self.sent: list[tuple[str, Any]] = []
+        self.positions: dict[str, Any] = {}
 
     def answer(self, route: Route, path: str) -> bool:
         """Answer a request of the nerves; returns whether it was one."""
@@ -80,6 +82,9 @@ class Engine:
             impedances_kohm=[None if k == SILENT else 80.0 + 200.0 * wave[k] for k in range(self.count)],
             bursts_min=[6.0] * self.count,
             deviation=[None if rate is None else 4.0 * (wave[k] - 0.5) for k, rate in enumerate(rates)],
+            muted_pct=[2.0 * wave[k] for k in range(self.count)],
+            muted_by={"stimulation": [2.0 * wave[k] for k in range(self.count)], "artefact": [0.0] * self.count},
+            **self.positions,
         ).model_dump()
 
     def waveforms(self, electrode: int) -> dict[str, Any]:
@@ -134,8 +139,11 @@ def large() -> Rig:
     return BENCH.model_copy(update={"nerves": BENCH.nerves.model_copy(update={"electrodes": 1024})})
 
 
-def opened(browser: Browser, rig: Rig, size: str, role: str = "admin") -> Iterator[tuple[Visit, Engine]]:
+def opened(
+    browser: Browser, rig: Rig, size: str, role: str = "admin", **positions: Any
+) -> Iterator[tuple[Visit, Engine]]:
     engine = Engine(rig, role)
+    engine.positions = positions
     with staged(browser, rig, size=SIZES[size], api=engine.answer) as visit:
         visit.page.get_by_test_id("array-open").click()
         visit.page.locator('#array-cells [data-electrode="0"][aria-label*="Hz"]').wait_for()
@@ -238,6 +246,26 @@ def test_S2_a_viewer_sees_agents_and_leases_but_has_no_button(browser: Browser, 
         expect(visit.page.get_by_test_id("array-agent")).to_have_count(1)
         names = visit.page.locator("#array-leases button").all_inner_texts()
         assert names == ([] if role == "viewer" else ["End leases"] * 2)
+
+
+def test_the_cells_lie_as_the_electrodes_of_a_shank_do_and_keys_go_along_it(browser: Browser) -> None:
+    """Two columns, 50 µm apart, shifted by half of their pitch; numbered from the tip upwards."""
+    at: dict[str, Any] = {"x_um": [50.0 * (k % 2) for k in range(32)], "y_um": [20.0 * k for k in range(32)]}
+    for visit, _ in opened(browser, BENCH, "desk", geometry="probe X; positions: rig file", **at):
+        page = visit.page
+        expect(page.get_by_test_id("array-geometry")).to_have_text("probe X; positions: rig file")
+        boxes = [cell(page, k).bounding_box() for k in range(32)]
+        assert all(one["y"] > other["y"] for one, other in pairwise(boxes)), "y grows upwards"
+        assert {box["x"] for box in boxes[::2]} == {boxes[0]["x"]}
+        assert boxes[1]["x"] > boxes[0]["x"]
+        cell(page, 0).click()
+        page.keyboard.press("ArrowUp")
+        expect(cell(page, 2)).to_be_focused()
+        page.keyboard.press("End")
+        page.keyboard.press("ArrowUp")
+        expect(cell(page, 31)).to_be_focused()
+        assert page.locator('#array-cells [role="row"]').count() == 32
+        assert visit.complaints == []
 
 
 def test_1024_electrodes_fit_a_phone_and_are_drawn_in_time(browser: Browser) -> None:

@@ -54,6 +54,7 @@ def test_I7_a_sample_campaign_breaks_nothing_and_without_an_interlock_it_does(mo
     assert "VIOLATION" in as_text(broken)
 
 
+@pytest.mark.long
 def test_E6_a_trial_replayed_from_its_text_gives_the_same_journal(tmp_path: Path) -> None:
     faults = (
         Fault("kill", "host", 120.0, 0.0, 5.0),

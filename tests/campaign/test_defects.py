@@ -79,6 +79,7 @@ def _lost_rule(step: StepRecord, route: Route, trust: Trust, requested_ul: float
     return Complete() if dropped else Give(rest_ul)
 
 
+@pytest.mark.long
 def test_A10_J1_a_lost_dose_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A minimum dose is killed at each row around the one that announces it; the judge sees the rule that loses it."""
     monkeypatch.setattr(transfers, "decide", _lost_rule)

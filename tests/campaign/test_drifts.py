@@ -67,6 +67,7 @@ def test_each_probe_of_each_shipped_rig_drifts_up_and_down_after_the_references_
         assert all(each.faults[0].at_s == BEGIN_S and each.hours * 3600.0 > each.faults[0].at_s for each in trials)
 
 
+@pytest.mark.long
 def test_the_command_gives_a_table_and_keeps_its_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only = [of_probe("p_filter.pressure", 1, days=0.01)]
     monkeypatch.setattr("verification.campaign.drifts.drift_trials", lambda *_, **__: only)

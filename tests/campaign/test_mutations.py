@@ -42,6 +42,7 @@ def test_every_interlock_has_its_provocation() -> None:
     assert set(PROVOKED) == set(interlocks(rig_of(_trial())))
 
 
+@pytest.mark.long
 def test_I1_with_every_interlock_all_of_it_does_no_harm() -> None:
     begins_s = range(0, 1200 * len(PROVOKED), 1200)
     faults = [
@@ -71,6 +72,7 @@ def test_several_interlocks_are_taken_away_at_once() -> None:
     assert both.interlocks == limits_without(rig, None).interlocks
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "rule", "what"),
     [

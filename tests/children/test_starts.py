@@ -168,7 +168,7 @@ async def test_B2_a_part_of_the_grid_demo_that_gets_no_processor_is_waited_for(
         await parts.start("hub", sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)")
         os.kill(parts.pid("hub"), signal.SIGSTOP)
         asyncio.get_running_loop().call_later(STOPPED_S, os.kill, parts.pid("hub"), signal.SIGCONT)
-        await demo._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
+        await demo.until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
 
 
 async def test_B2_a_part_of_the_grid_demo_that_could_start_and_sleeps_ends_the_demo(
@@ -178,7 +178,7 @@ async def test_B2_a_part_of_the_grid_demo_that_could_start_and_sleeps_ends_the_d
     async with demo_parts(tmp_path) as parts:
         await parts.start("hub", sys.executable, "-c", "import time; time.sleep(600)")
         with pytest.raises(UserError, match="the hub could run for 2 s and is not there"):
-            await demo._until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
+            await demo.until(lambda: "ready" in parts.said("hub"), "the hub", parts, "hub")
 
 
 async def test_B2_a_delivery_whose_process_gets_no_processor_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,9 +249,14 @@ UNLIMITED = {
     "choroid/running/notary.py": "signs checkpoints; a round may take as long as the machine is busy",
     "choroid/running/parent.py": "the controller: it is waited for without a limit, and started again when it has ended",
     "choroid/simulation/served_lab.py": "the first line of the laboratory is waited for without a limit",
+    "choroid/sorting/command.py": "the sorter: it is waited for without a limit, and shows its progress",
     "controller/runs/python_process.py": "counts processor time and sleep (ProtocolWatch, test_hostile_protocols)",
     "grid/challenges/hardware.py": "nvidia-smi, which is no part of this software",
     "grid/commands/bench.py": "measurements",
+    "grid/commands/tuning.py": "the training environment: it is waited for without a limit",
+    "grid/jobs/environment.py": "likewise; the first import of torch reads several hundred megabytes",
+    "grid/jobs/process.py": "a rank has a limit of processor time; the others leave a silent one behind",
+    "grid/planning/here.py": "the probe counts its own processor time, and is waited for without a limit",
 }
 """Places that start a child without such a limit, and why."""
 

@@ -76,6 +76,7 @@ def test_two_plates_are_simulated_with_a_line_for_each(tmp_path: Path) -> None:
     assert [name in text for name in ("loop (true)", "plate_a", "plate_b", "grades")] == [True, True, True, False]
 
 
+@pytest.mark.long
 def test_four_hearts_recycle_the_medium_of_one_loop(tmp_path: Path) -> None:
     path = rigs.four_hearts(tmp_path)
     answer = simulate(path, params={"batch": "4 mL", "min_batch": "4 mL", "every": "1 h"}, days=0.1, timeline=True)

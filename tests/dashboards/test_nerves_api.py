@@ -40,7 +40,11 @@ class Array:
         if not self.answers:
             return None
         known = (1.0, math.nan, 3.0)
-        return ElectrodeTable(("ok", "dead", "ok"), known, known, (4.0, 4.0, 4.0), (80.0, math.nan, 90.0), known)
+        muted = {"artefact": (0.5, math.nan, 0.0), "flat": (0.0, 90.0, 0.0)}
+        return ElectrodeTable(
+            ("ok", "dead", "ok"), known, known, (4.0,) * 3, (80.0, math.nan, 90.0), known, (0.5, 90.0, 0.0), muted,
+            (0.0, 200.0, 0.0), (0.0, 0.0, 200.0), "chip; positions: rig file",
+        )  # fmt: skip
 
     async def waveforms(self, electrode: int) -> Waveforms | None:
         self.asked.append(electrode)
@@ -83,6 +87,10 @@ async def test_S2_a_viewer_reads_everything_and_ends_nothing() -> None:
         assert table["rates_hz"] == [1.0, None, 3.0]
         assert table["states"] == ["ok", "dead", "ok"]
         assert table["deviation"] == [0.5, None, -2.0]
+        assert table["muted_pct"] == [0.5, 90.0, 0.0]
+        assert table["muted_by"] == {"artefact": [0.5, None, 0.0], "flat": [0.0, 90.0, 0.0]}
+        assert (table["x_um"], table["y_um"]) == ([0.0, 200.0, 0.0], [0.0, 0.0, 200.0])
+        assert table["geometry"] == "chip; positions: rig file"
         waves = (await viewer.get("/api/nerves/waveforms/3")).json()
         assert waves == {"electrode": 3, "sample_rate_hz": 25_000.0, "before": 25, "traces_uv": [[0.0, -50.0, 0.0]]}
         held = (await viewer.get("/api/nerves/leases")).json()

@@ -56,6 +56,8 @@ ADAPTED = {
     "user revoke 3f9c0a51d2e7": f"user add Ada --role viewer --data data && choroid user revoke {FIRST_TOKEN}",
     "create --output my-rig.yaml": "create --defaults --output my-rig.yaml",
     "--days 28": "--days 0.02",
+    "--specimen 7 --minutes 5": "--specimen 7 --minutes 0.5",
+    "simulate laboratories": "simulate laboratories --laboratories 2 --organoids 2 --minutes 0.5",
     "--days 60 --seeds 20 --jobs 4": "--days 0.02 --seeds 2 --jobs 1",
     "--runs 200 --days 0.25 --seed 1 --jobs 4": "--runs 1 --days 0.02 --seed 1 --jobs 1",
 }
@@ -96,6 +98,7 @@ NOT_RUN = {
     "choroid audit verify bundle --key \"$(cat bundle/audit.key.pub)\" --witness": HUB,
     "choroid audit renew": NotRun("for a journal that was repaired; tests/front/test_audit.py", fails=True),
     "choroid commission": NotRun("it asks a person at the rig; tests/commissioning answers"),
+    "choroid sort": NotRun("minutes; tests/sorting"),
     "choroid fit": NotRun("it needs days of records; tests/fitting", fails=True),
     "choroid simulate rig.yaml --tissue twin.yaml": NotRun("it needs the result of `choroid fit`", fails=True),
     "choroid comparison simulate plan.yaml --pilot": NotRun("it needs the plan of a pilot; tests/comparison", fails=True),
@@ -107,6 +110,8 @@ NOT_RUN = {
     "choroid grid page serve": SERVICE,
     "choroid grid hub measure": HOURS,
     "choroid grid board play": HOURS,
+    "choroid grid tune": NotRun("it trains for a minute; tests/grid/test_organoid_lm.py", fails=True),
+    "choroid grid prepare train": NotRun("it fetches torch; tests/grid/test_jobs.py"),
     "choroid grid": HUB,
     "choroid verify bench": HOURS,
     "choroid verify kills": HOURS,
@@ -114,7 +119,7 @@ NOT_RUN = {
     "choroid verify sensitivity": NotRun("half a minute each; tests/front/test_sensitivity.py"),
 }  # fmt: skip
 """By the begin of a command, the first that fits."""
-RUN = ("choroid grid data make", *LONG)
+RUN = ("choroid grid data make", "choroid grid data simulate", "choroid grid data list", *LONG)
 """Commands that run although a shorter beginning is in NOT_RUN."""
 PLAIN = re.compile(r"choroid [^$*|&;<>]*")
 """A command without anything that a shell does."""

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ledger.batches import PRUNE, Batch, BatchMixture
+from controller.ledger.books import Books
 from controller.ledger.ledger import LOADED, Ledger, LedgerError
+from controller.ledger.witnesses import DENSITY_UL_PER_G, Weight
 from tests.execution.test_ledger import opened
 from tests.execution.world import World
 
@@ -98,12 +100,64 @@ async def test_a_row_of_an_impossible_date_or_of_another_release_stops_no_start(
     again, journal = opened(tmp_path / "j.db", world, alarms)
     assert again.volumes()["reservoir"].ul == pytest.approx(400_000.0)
     assert (again.unread, alarms) == ({}, []), "as good as a label without the date"
-    odd = journal.append(LOADED, {**row.body, "vessel": "a vessel of another rig"})
+    odd = journal.append(LOADED, {**row.body, "ul": "much"})
     journal.close()
     again, journal = opened(tmp_path / "j.db", world, alarms)
     assert again.volumes()["reservoir"].ul == pytest.approx(400_000.0)
     assert list(again.unread) == [odd]
     assert alarms == ["balance_drift ledger"]
+    journal.close()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("row", "concerned"),
+    [
+        ({"line": "feed", "ul": "much", "sd_ul": 1.0, "source": "pump"}, {"reservoir", "spent"}),
+        ({"line": "a line of another rig", "ul": 5.0, "sd_ul": 1.0, "source": "pump"}, None),
+    ],
+)
+async def test_a_volume_that_a_row_may_have_changed_is_unknown_until_its_level_is_read(
+    tmp_path: Path, row: dict[str, object], concerned: set[str] | None
+) -> None:
+    world = World()
+    ledger, journal = opened(tmp_path / "j.db", world)
+    before = ledger.volumes()
+    journal.append("moved", row)
+    journal.close()
+    again, journal = opened(tmp_path / "j.db", world)
+    for name, volume in again.volumes().items():
+        capacity_ul = world.rig.vessels[name].capacity_ul
+        doubted = concerned is None or name in concerned
+        assert volume.ul == pytest.approx(before[name].ul)
+        assert (volume.sd_ul >= capacity_ul) is doubted, f"{name}: the gate may not fill or empty it"
+        if name == "spent":
+            again.weighed(Weight(volume.ul / DENSITY_UL_PER_G, 0.01))
+            assert again.volumes()[name].sd_ul < 200.0, "its balance reads it"
+        elif doubted:
+            residual = again.level(name, 0.4 * capacity_ul, 100.0, user="anna", reason="read")
+            assert not residual.gross
+            assert again.volumes()[name].sd_ul <= 110.0
+            assert again.volumes()[name].ul == pytest.approx(0.4 * capacity_ul, abs=10.0)
+    unexplained = again.unexplained()
+    assert abs(unexplained.ul) < 3.0 * unexplained.sd_ul, "a row that was left out is no leak"
+    journal.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_dose_is_booked_also_if_the_age_of_its_bottle_cannot_be_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, journal = opened(tmp_path / "j.db", World())
+
+    def fails(*_: object) -> float:
+        raise OverflowError("too old")
+
+    monkeypatch.setattr(Books, "glutamine_left", fails)
+    before = ledger.volumes()["reservoir"].ul
+    ledger.moved("feed", 6_000.0, 30.0, "balance")
+    assert ledger.volumes()["reservoir"].ul == pytest.approx(before - 6_000.0)
+    assert [row.body["ul"] for row in journal.entries(kinds=("moved",))] == [6_000.0]
     journal.close()
 
 

@@ -17,6 +17,7 @@ DAY_S = 86_400.0
 LIVED_D = 0.5
 
 
+@pytest.mark.long
 @pytest.mark.virtual_time
 async def test_the_ledger_knows_the_age_and_the_decline_of_all_medium(tmp_path: Path) -> None:
     lab = SimulatedLab(RIG, seed=5)

@@ -179,6 +179,7 @@ def never_surely_wrong(found: dict[str, Any], kind: dict[str, float]) -> None:
         assert each["identifiable"] != "yes" or off <= 0.5 * (each["high"] - each["low"]), (name, true, each)
 
 
+@pytest.mark.long
 def test_uptake_is_not_called_identifiable_where_the_demand_is_not_known(tmp_path: Any) -> None:
     """Glucose uptake and the thickness of the living shell trade off: four days of assays tell their product only."""
     kind = {"glucose_uptake": 0.0125, "demand": 1.9}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -43,6 +44,9 @@ IN_AN_EXTRA = {
     "choroid/cameras/simulated.py": "imaging",
     "choroid/lsl/outlets.py": "lsl",
     "choroid/running/own_replay.py": "recording",
+    "choroid/sorting/command.py": "sort",
+    "choroid/sorting/process.py": "sort",
+    "choroid/sorting/stored.py": "recording",
     "controller/imaging/bubbles.py": "imaging",
     "controller/imaging/features.py": "imaging",
     "controller/imaging/field.py": "imaging",
@@ -62,6 +66,9 @@ IN_AN_EXTRA = {
     "sim/open_ephys.py": "open-ephys",
     "verification/bench/hard_imaging.py": "imaging",
     "verification/bench/imaging.py": "imaging",
+    "verification/bench/array_cells.py": "dev",
+    "verification/bench/artefact_waves.py": "dev",
+    "verification/bench/data.py": "recording",
     "verification/bench/recording.py": "dev",
     "choroid/nwb/command.py": "nwb",
     "choroid/nwb/export.py": "nwb",
@@ -153,6 +160,15 @@ def third_party() -> Iterator[tuple[str, str, bool]]:
             yield str(path.relative_to(ROOT)), min(found, key=lambda name: (name not in CORE, name)), at_import
 
 
+IN_THE_TRAINING_ENVIRONMENT = ("grid/engines/", "grid/organoid_lm/")
+
+
+def pinned() -> set[str]:
+    """Return the distributions of the training environment."""
+    lists = (ROOT / "grid" / "jobs" / name for name in ("torch.txt", "requirements.txt"))
+    return {found for path in lists for found in re.findall(r"^([a-z0-9-]+)==", path.read_text(), re.MULTILINE)}
+
+
 def test_every_package_that_is_imported_is_declared_where_it_is_needed() -> None:
     wrong = []
     for file, distribution, at_import in third_party():
@@ -161,6 +177,7 @@ def test_every_package_that_is_imported_is_declared_where_it_is_needed() -> None
         of = IN_AN_EXTRA.get(file)
         known = extra(of) | {"aiohttp"} if of else set()  # influxdb-client[async] is aiohttp
         known |= of_grid() if file.startswith("grid/") else set()
+        known |= pinned() if file.startswith(IN_THE_TRAINING_ENVIRONMENT) else set()
         in_some_extra = any(distribution in extra(name) for name in OF_COMMANDS)
         if distribution not in known and (at_import or not in_some_extra):
             wrong.append(f"{file} imports {distribution}{'' if at_import else ' in a function'}")

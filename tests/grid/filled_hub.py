@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from controller.signed_log.notes import COSIGNATURE, NoteKey, cosignature
@@ -15,7 +16,10 @@ from grid.hub.leases import LeaseBook
 from grid.hub.members import Members
 from grid.hub.owner import owned
 from grid.hub.store import Store
+from grid.hub.work import WorkBook
 from grid.identity.keys import IdentityKey
+from grid.jobs.manifest import JobManifest
+from grid.jobs.signing import signed
 from grid.log.witnesses import LogWitnesses
 from grid.policy.policy import load_policy
 from grid.policy.standing import MemberStanding
@@ -44,6 +48,19 @@ REASONS = {
 }
 
 
+JOB = {
+    "name": "job-1",
+    "preset": "tiny",
+    "data": {"train": ["5b" * 32]},
+    "ranks": {"max": 2},
+    "local_steps": 50,
+    "outer_steps": 200,
+    "batch": 32,
+    "inner": {"rate": 3e-4},
+    "budget": {"core_hours": 20, "bytes": 2_000_000_000},
+}
+
+
 def fill(folder: Path, *, members: int = 3) -> dict[str, IdentityKey]:
     """Make the folder; return the keys of those who are in it by name."""
     store = owned(folder, name="hub.example.org/log")
@@ -63,6 +80,8 @@ def fill(folder: Path, *, members: int = 3) -> dict[str, IdentityKey]:
         row = (keys["lab-1"].id, "o1", offer.SerializeToString())
         database.execute("INSERT INTO tissues VALUES (?, ?, ?)", row)
     _lease(store, known, keys)
+    if members > 2:
+        _work(store, known, keys)
     rank(folder, keys["member-0"])
     confirm(store)
     store.close()
@@ -78,6 +97,23 @@ def _lease(store: Store, known: Members, keys: dict[str, IdentityKey]) -> None:
         found = book.request(keys[f"member-{number}"].id, request)
         book.advance({keys["lab-1"].id})
         book.verdict(keys["lab-1"].id, pb.LeaseVerdict(lease=found["id"], accepted=True))
+
+
+def _work(store: Store, known: Members, keys: dict[str, IdentityKey]) -> None:
+    """A training job of two members, of which one reports no number as its loss, and a name that is no text of a page."""
+    book, ranks = WorkBook(store, known, load_policy().work), ["member-1", "member-2"]
+    job = JobManifest.model_validate(JOB).with_ranks([keys[name].id for name in ranks])
+    manifest = signed(job, keys["member-1"])
+    request = pb.WorkRequest(key="k", job=HOSTILE, ranks=ranks, manifest=manifest)
+    found = book.request(keys["member-1"].id, request)
+    book.advance({key.id for key in keys.values()})
+    for number, name in enumerate(ranks):
+        book.verdict(keys[name].id, pb.LeaseVerdict(lease=found["id"], accepted=True))
+        loss = math.nan if number else 0.25
+        said = pb.WorkReport(lease=found["id"], outer=7, loss=loss, sent=5_300_000, state="trains", reason=HOSTILE)
+        said.scores.update({"loss": 0.5, "accuracy": loss})
+        ids = [keys[each].id for each in ranks]
+        book.jobs.report(found["id"], ids, keys[name].id, said)
 
 
 def rank(folder: Path, key: IdentityKey) -> None:

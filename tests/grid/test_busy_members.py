@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from grid.hub.admission import MemberAdmission
 from grid.hub.members import Members
 from grid.hub.owner import owned
 from grid.hub.sessions import MemberSession
+from grid.hub.store import Store
 from grid.identity.keys import IdentityKey
 from grid.policy.policy import load_policy
 from grid.policy.standing import MemberStanding
@@ -68,20 +69,31 @@ def round_of(figures: dict[str, float], load: float = 0.0, **more: Any) -> dict[
     return {"figures": dict(figures), "load": load, "problems": {}, "failed": False, **more}
 
 
+OPEN: list[Store] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close the stores of a test in its own thread: a finalizer runs in any thread, where SQLite refuses it."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
 class Bench:
     """A hub's admission with one member."""
 
     def __init__(self, folder: Path, script: Script, monkeypatch: pytest.MonkeyPatch, cores: int = 2) -> None:
         monkeypatch.setattr(admission, "_Run", script)
         self.store = owned(folder / "hub", utc=asyncio.get_running_loop().time)
-        weakref.finalize(self, self.store.close)
+        OPEN.append(self.store)
         self.store.database.execute("PRAGMA synchronous = OFF")
         self.members = Members(self.store)
         key = IdentityKey.generate()
         self.members.request(pb.EnrolRequest(name="alpha", kind="member", public_key=key.public))
         self.members.decide("alpha", "approve", "operator")
         self.session = MemberSession(key.id, "alpha", "member")
-        self.session.hello = pb.Hello(choroid="0.1.0", python="3.11.7", claims=pb.Claims(cores=cores))
+        self.session.hello = pb.Hello(choroid="0.2.0", python="3.11.7", claims=pb.Claims(cores=cores))
         self.admission = MemberAdmission(self.store, self.members, load_policy())
 
     async def judged(self) -> MemberStanding:

@@ -26,7 +26,7 @@ from tests.grid.world import a_hub, until
 def test_X2_the_end_of_a_lease_is_announced_before_the_offer_that_follows_it(
     names: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = iter(names)
+    wanted = iter((*names, "of-a-job"))
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(wanted))
     keys = fill(tmp_path)
     store = owned(tmp_path)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import sqlite3
 import subprocess
-import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,12 +80,23 @@ def test_proofs_hold_for_every_size_and_for_nothing_else(size: int, data: st.Dat
     assert not merkle.verify_consistency(old, size, plain_root(leaves[:old]), b"x" * 32, longer)
 
 
+OPEN: list[sqlite3.Connection] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close the databases of a test in its own thread: a finalizer runs in any thread, where SQLite refuses it."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
 def log_in(path: Path, key: NoteSigner, origin: str) -> GridLog:
-    """A log in a database that is closed with it."""
+    """A log in a database that is closed after the test."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA synchronous = OFF")
     log = GridLog(database, key, origin)
-    weakref.finalize(log, database.close)
+    OPEN.append(database)
     return log
 
 

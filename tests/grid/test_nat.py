@@ -9,11 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,84 +21,34 @@ from grid.hub.members import Members
 from grid.hub.owner import owned
 from grid.hub.store import Store
 from grid.member.membership import HubAddress, Membership
+from tests.grid.namespaces import EVERYWHERE, Net, Topology, device, require_namespaces, run
 from tests.grid.world import policy_file, until
-from tests.nerves.test_gateway import ROOT
 
-NAMES = ("hub", "router", "home", "member", "labrouter", "lab")
-LINKS = (
-    ("hub", "10.9.0.1", "router", "10.9.0.2"),
-    ("router", "10.8.0.1", "home", "10.8.0.2"),
-    ("home", "10.7.0.1", "member", "10.7.0.2"),
-    ("hub", "10.9.1.1", "labrouter", "10.9.1.2"),
-    ("labrouter", "10.6.0.1", "lab", "10.6.0.2"),
+TOPOLOGY = Topology(
+    links=(
+        ("hub", "10.9.0.1", "router", "10.9.0.2"),
+        ("router", "10.8.0.1", "home", "10.8.0.2"),
+        ("home", "10.7.0.1", "member", "10.7.0.2"),
+        ("hub", "10.9.1.1", "labrouter", "10.9.1.2"),
+        ("labrouter", "10.6.0.1", "lab", "10.6.0.2"),
+    ),
+    outer={"router": "10.9.0.2", "home": "10.8.0.2", "labrouter": "10.9.1.2"},
+    gateways={
+        "member": "10.7.0.1",
+        "home": "10.8.0.1",
+        "lab": "10.6.0.1",
+        "router": "10.9.0.1",
+        "labrouter": "10.9.1.1",
+    },
 )
-OUTER = {"router": "10.9.0.2", "home": "10.8.0.2", "labrouter": "10.9.1.2"}
-GATEWAYS = {"member": "10.7.0.1", "home": "10.8.0.1", "lab": "10.6.0.1", "router": "10.9.0.1", "labrouter": "10.9.1.1"}
-EVERYWHERE = "0.0.0.0"  # noqa: S104  # of the namespace
 TTL_S = 8
 """Of leases after the hub was started again."""
-NAT = """
-table ip nat {
-  chain post { type nat hook postrouting priority 100; oifname "%s" masquerade random; }
-}
-table ip filter {
-  chain in { type filter hook input priority 0; iifname "%s" ct state new drop; }
-  chain pass { type filter hook forward priority 0; iifname "%s" ct state new drop; }
-}
-"""
-
-
-def run(*words: str, text: str = "") -> None:
-    done = subprocess.run(words, input=text, capture_output=True, text=True)
-    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
-
-
-class Net:
-    """The namespaces of one test."""
-
-    def __init__(self) -> None:
-        self._mark = f"cg{os.getpid()}"
-
-    def open(self) -> None:
-        for name in NAMES:
-            run("ip", "netns", "add", self.of(name))
-            run("ip", "-n", self.of(name), "link", "set", "lo", "up")
-        for number, (left, left_ip, right, right_ip) in enumerate(LINKS):
-            run("ip", "link", "add", f"{self._mark}a{number}", "type", "veth", "peer", "name", f"{self._mark}b{number}")
-            for end, name, address in (("a", left, left_ip), ("b", right, right_ip)):
-                run("ip", "link", "set", f"{self._mark}{end}{number}", "netns", self.of(name))
-                run("ip", "-n", self.of(name), "link", "set", f"{self._mark}{end}{number}", "name", device(address))
-                run("ip", "-n", self.of(name), "addr", "add", f"{address}/24", "dev", device(address))
-                run("ip", "-n", self.of(name), "link", "set", device(address), "up")
-        for name, gateway in GATEWAYS.items():
-            run("ip", "-n", self.of(name), "route", "add", "default", "via", gateway)
-        for name, outer in OUTER.items():
-            run("ip", "netns", "exec", self.of(name), "sysctl", "-qw", "net.ipv4.ip_forward=1")
-            rules = NAT % (device(outer), device(outer), device(outer))
-            run("ip", "netns", "exec", self.of(name), "nft", "-f", "-", text=rules)
-
-    def of(self, name: str) -> str:
-        return f"{self._mark}{name}"
-
-    def start(self, name: str, *words: str, **more: Any) -> subprocess.Popen[str]:
-        inside = ("ip", "netns", "exec", self.of(name), sys.executable, "-m", *words)
-        return subprocess.Popen(inside, cwd=ROOT, text=True, **more)
-
-    def close(self) -> None:
-        for name in NAMES:
-            subprocess.run(["ip", "netns", "del", self.of(name)], capture_output=True)
-
-
-def device(address: str) -> str:
-    return "v" + address.replace(".", "x")
 
 
 @pytest.fixture
 def net() -> Iterator[Net]:
-    if os.geteuid() != 0 and os.environ.get("CI") != "true":
-        pytest.skip("network namespaces need root (CAP_NET_ADMIN)")
-    assert shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin"), "apt-get install nftables iproute2"
-    found = Net()
+    require_namespaces()
+    found = Net(TOPOLOGY)
     try:
         found.open()
         yield found

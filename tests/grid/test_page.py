@@ -70,7 +70,7 @@ def state(page: Server) -> Any:
     return json.loads(body)
 
 
-def test_it_shows_members_tissue_boards_and_log(page: Server) -> None:
+def test_it_shows_members_tissue_work_boards_and_log(page: Server) -> None:
     found = state(page)
     assert (found["hub"], found["members_count"], len(found["members"])) == ("hub.example.org/log", 5, 5)
     assert found["members"][0]["state"] == "pending"
@@ -82,6 +82,13 @@ def test_it_shows_members_tissue_boards_and_log(page: Server) -> None:
     (holder,), (waiting,) = tissue["holders"], tissue["queue"]
     assert (holder["member"], holder["electrodes"], holder["state"]) == ("member-0", "0–3, 7", "active")
     assert (waiting["member"], waiting["position"]) == ("member-1", 1)
+    (job,) = found["work"]
+    assert (job["job"], job["holder"], job["state"], job["outer_steps"]) == (HOSTILE, "member-1", "active", 200)
+    assert [(each["member"], each["outer"], each["loss"], each["state"]) for each in job["ranks"]] == [
+        ("member-1", 7, 0.25, "trains"),
+        ("member-2", 7, None, "trains"),
+    ]
+    assert [each["scores"] for each in job["ranks"]] == [{"accuracy": 0.25, "loss": 0.5}, {"loss": 0.5}]
     board = next(each for each in found["boards"] if each["key"].startswith("decode-stimulus@"))
     (row,) = board["rows"]
     assert (row["rank"], row["name"], row["member"], row["score"]) == (1, "first-model", "member-0", 0.875)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ GPU = {
     "downlink_bit_s": 1e8,
     "uplink_bit_s": 1e8,
 }
-VERSIONS = {"choroid": "0.1.0", "python": "3.11.7"}
+VERSIONS = {"choroid": "0.2.0", "python": "3.11.7"}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,10 @@ VERSIONS = {"choroid": "0.1.0", "python": "3.11.7"}
 def test_the_rules_for_gpus(change: dict[str, float], reason: str) -> None:
     reasons = POLICY.reasons("gpu", {**GPU, **change})
     assert reason in "\n".join(reasons) if reason else reasons == []
+
+
+def test_the_rules_that_come_with_choroid_approve_this_release() -> None:
+    assert load_policy().software_faults({"choroid": version("choroid"), "python": platform.python_version()}) == []
 
 
 def test_software_that_is_not_approved_gets_no_role() -> None:

@@ -13,7 +13,7 @@ import pytest
 from choroid.client.errors import NervesError
 from grid.errors import GridError, GridRefused, LeaseEnded
 from grid.member import waiting
-from grid.member.tissue import TissueLease
+from grid.member.tissue import GridClient, TissueLease
 from grid.wire import grid_pb2 as pb
 from tests.grid.test_clock_jumps import a_client, a_stand_in_lab
 from tests.grid.world import a_hub, running, until
@@ -63,6 +63,7 @@ async def test_X8_heartbeats_go_on_after_a_time_without_a_valid_certificate() ->
 
     class Client:
         reconnect = done
+        again = GridClient.again
         membership = SimpleNamespace(require_certificate=done)
 
         @property

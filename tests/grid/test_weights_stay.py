@@ -92,7 +92,7 @@ def probes(author: Membership, submission: str) -> dict[str, list[Any]]:
     again = sign_manifest(author.key.private, MODEL, board=f"{NAME}@1", name="again", nonce=b"2" * 32)
     spikes = RNG.poisson(1.0, (TRIALS, BINS, ELECTRODES)).astype(np.float32)
     frame = pb.RelayFrame(tunnel="x", lease="y")
-    hello = pb.MemberMessage(hello=pb.Hello(choroid="0.1.0", claims=pb.Claims(cores=1)))
+    hello = pb.MemberMessage(hello=pb.Hello(choroid="0.2.0", claims=pb.Claims(cores=1)))
     answer = pb.MemberMessage(answer=pb.ChallengeAnswer(challenge="none"))
     manifests = [json.dumps(again.to_json()), "{}", ""]
     return {
@@ -105,6 +105,9 @@ def probes(author: Membership, submission: str) -> dict[str, list[Any]]:
         "Hub/RequestLease": [pb.LeaseRequest(key="k", lab="lab", organoid=submission, purpose="weights")],
         "Hub/RenewLeases": [pb.RenewRequest(leases=[submission])],
         "Hub/ReleaseLease": [pb.ReleaseRequest(lease=submission)],
+        "Hub/RequestWork": [pb.WorkRequest(key="k", job=submission, ranks=["alpha"])],
+        "Hub/RenewWork": [pb.RenewRequest(leases=[submission])],
+        "Hub/ReleaseWork": [pb.ReleaseRequest(lease=submission)],
         "Hub/Tissues": [pb.TissuesRequest()],
         "Hub/Members": [pb.MembersRequest()],
         "Hub/Leases": [pb.LeasesRequest(ended=1000)],

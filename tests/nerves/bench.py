@@ -9,9 +9,11 @@ from pathlib import Path
 from choroid.running.simulated_card import SimulatedCard, simulated_card
 from nerves.brake import Brake
 from nerves.cards.contract import FrameBlock, Phase
+from nerves.cards.geometry import ArrayGeometry
 from nerves.commands import LeaseCommand, StimulateCommand, StimulationOutcome
 from nerves.core import Core
 from nerves.detections import Spikes
+from nerves.detector import Detection
 from nerves.envelope import Envelope
 from nerves.governor import Request
 from nerves.leases import Lease, LeaseRefused
@@ -52,10 +54,19 @@ class Bench:
         tissue: Tissue | None = None,
         brake: Brake | None = None,
         reflex_wait_s: float = WAIT_S,
+        crystal: VirtualCrystal | None = None,
+        block_frames: int = 25,
+        detection: Detection | None = None,
+        geometry: ArrayGeometry | None = None,
     ) -> None:
-        self.crystal = VirtualCrystal()
+        self.crystal = crystal or VirtualCrystal()
         self.array: SimulatedCard = simulated_card(
-            electrodes=electrodes, seed=seed, clock=self.crystal, sleep=self.crystal.sleep
+            electrodes=electrodes,
+            seed=seed,
+            block_frames=block_frames,
+            geometry=geometry,
+            clock=self.crystal,
+            sleep=self.crystal.sleep,
         )
         self.core = Core(
             self.array,
@@ -64,6 +75,7 @@ class Bench:
             tissue,
             brake,
             reflex_wait_s=reflex_wait_s,
+            detection=detection,
         )
         self.blocks: list[FrameBlock] = []
 

@@ -43,7 +43,7 @@ ENVELOPE = Envelope(
     rest_s=6.0,
 )
 """Limits of a minute and of a session that are reached within minutes; the others are the shipped ones."""
-CEILINGS = ("electrode second", "requester second", "organoid second", "rate", "at once", "rest")
+CEILINGS = ("electrode second", "requester second", "organoid second", "rate", "at once", "session", "rest")
 MINUTES = ("electrode minute", "requester minute", "organoid minute")
 PLAIN_UA = (0.6, 1.0, 1.5)
 """Currents of requests without a key."""

@@ -1,7 +1,8 @@
 """An independent judge of stimulation: it knows the limits' numbers, and nothing of how the governor counts them.
 
 It takes pulses at the frames at which they were really delivered, in order, and checks exact sliding windows in seconds. All
-limits are those of the envelope; a limit that is counted in whole seconds or stretches is judged with that much slack.
+limits are those of the envelope. Seconds and stretches with stimulation are counted from their first pulse on, so that it
+does not matter where the seconds of an engine begin.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from nerves.envelope import Envelope
 
 SLACK = 1e-6
+"""What rounding may do: of a limit, and of a time (s)."""
 STRETCH_S = 600.0
 
 
@@ -62,7 +64,7 @@ class Oracle:
         self._charge: defaultdict[str, Window] = defaultdict(lambda: Window(1.0))
         self._pulses: defaultdict[str, Window] = defaultdict(lambda: Window(60.0))
         self._hour_charge, self._hour_seconds, self._day = Window(3600.0), Window(3600.0), Window(86_400.0)
-        self._second = self._stretch = -1
+        self._second = self._stretch = -math.inf
         self._last: dict[int, float] = {}
         self._running: list[tuple[float, int]] = []
         self._session: tuple[float, float] | None = None
@@ -115,7 +117,7 @@ class Oracle:
             self._under("rate", 1.0 / apart_s if apart_s > 0 else math.inf, self.envelope.rate_hz)
         self._last[pulse.electrode] = pulse.at_s
         length_s = sum(us for us, _ in pulse.phases) * 1e-6
-        self._running = [(end, e) for end, e in self._running if end > pulse.at_s]
+        self._running = [(end, e) for end, e in self._running if end > pulse.at_s + SLACK]
         self._running.append((pulse.at_s + length_s, pulse.electrode))
         self._under("at once", len({e for _, e in self._running}), self.envelope.at_once)
 
@@ -133,14 +135,16 @@ class Oracle:
 
     def _welfare(self, pulse: Given) -> None:
         env = self.envelope
-        if int(pulse.at_s) != self._second:
-            self._second = int(pulse.at_s)
-            self._under("duty", self._hour_seconds.add(self._second, 1.0), env.duty * 3600.0)
-        if int(pulse.at_s / STRETCH_S) != self._stretch:
-            self._stretch = int(pulse.at_s / STRETCH_S)
-            hours = self._day.add(self._stretch * STRETCH_S, 1.0) * STRETCH_S / 3600.0
-            self._under("organoid day", hours, env.day_h)
-        if self._session is None or pulse.at_s - self._session[1] >= env.rest_s:
-            self._session = (pulse.at_s, pulse.at_s)
-        self._session = (self._session[0], pulse.at_s)
-        self._under("rest", pulse.at_s - self._session[0], env.session_s, env.tolerance_s)
+        if pulse.at_s >= self._second + 1.0:
+            self._second = pulse.at_s
+            self._under("duty", self._hour_seconds.add(pulse.at_s, 1.0), env.duty * 3600.0)
+        if pulse.at_s >= self._stretch + STRETCH_S:
+            self._stretch = pulse.at_s
+            self._under("organoid day", self._day.add(pulse.at_s, 1.0) * STRETCH_S / 3600.0, env.day_h)
+        begin, last = self._session or (pulse.at_s, pulse.at_s)
+        pause = pulse.at_s - last
+        if pause >= env.rest_s:
+            begin = pulse.at_s
+            self._under("rest", env.rest_s, pause)  # how near the shortest rest has come to its limit
+        self._session = (begin, pulse.at_s)
+        self._under("session", pulse.at_s - begin, env.session_s)

@@ -69,6 +69,7 @@ class Channel:
     candidate_uv: np.float32 = ZERO
     last: int = -(1 << 40)
     last_uv: np.float32 = ZERO
+    rail: int = -(1 << 40)
     below: bool = False
     mute_until: int = SETTLE
     blank_until: int = -1
@@ -178,7 +179,8 @@ def reference(
     channels = [Channel() for _ in range(electrodes)]
     wave = Mains()
     comb = np.zeros((round(RATE / 50), electrodes), F32)
-    most = max(4, math.floor(0.25 * electrodes))
+    most = max(4, math.floor(0.3 * electrodes))
+    many, rejected = -1_000, -1
     found: Found = []
     for f in range(frames):
         for blank in blanks:
@@ -197,13 +199,21 @@ def reference(
                 (np.abs(y[f]) < gates) | (wave.fresh & (gates > 0)), y[f], np.where(y[f] > 0, slow, -slow)
             )
         below = [bool(y[f, c] < one.threshold) for c, one in enumerate(channels)]
-        for c, one in enumerate(channels):
-            found += _search(f, c, y[f, c], below[c], one, x)
         if sum(below) > most:
+            many = f
+        ends = any(
+            one.candidate is not None and f - one.candidate >= LOOK and y[f, c] >= one.candidate_uv
+            for c, one in enumerate(channels)
+        )
+        artefact = f - many <= k.MANY_FRAMES and ends and _common(f, y, channels)
+        if artefact or (many == f and f < rejected):
+            rejected = f + LONG + ARTEFACT
             for one in channels:
                 one.candidate = None
-                one.mute_until = max(one.mute_until, f + LONG + ARTEFACT)
+                one.mute_until = max(one.mute_until, rejected)
                 one.excluded_until = max(one.excluded_until, _grid(f, LONG + ARTEFACT))
+        for c, one in enumerate(channels):
+            found += _search(f, c, y[f, c], below[c], one, x)
         if f % EVERY == 0:
             _fourth(f, x, y[f - PAST] if f >= PAST else np.zeros_like(y[f]), F32(uv_per_unit), channels)
             if mains:
@@ -218,6 +228,24 @@ def reference(
         wave.theta += wave.hz * (1.0 / RATE)
         wave.theta -= math.floor(wave.theta)
     return found
+
+
+def _common(f: int, y: NDArray[np.float32], channels: list[Channel]) -> bool:
+    """Whether the live channels have one wave: the first singular vector has their energy, on enough of them."""
+    live = [c for c, one in enumerate(channels) if f >= one.mute_until and not one.noisy and one.threshold > NEVER]
+    before = (f - 1) // EVERY * EVERY
+    rows = [f, *(before - EVERY * k for k in range(PAST // EVERY))]
+    sigma = np.array([float(channels[c].threshold) / -k.THRESHOLD_SIGMA for c in live])
+    wave = np.array([y[row, live] if row >= 0 else np.zeros(len(live)) for row in rows], float) / sigma
+    _, sizes, gains = np.linalg.svd(wave, full_matrices=False)
+    common, total = sizes[0] ** 2, (sizes**2).sum()
+    power = np.maximum((sizes[0] * gains[0]) ** 2 - 1.0, 0.0)
+    reached = power.sum() ** 2 / (power**2).sum()
+    if any(f - one.rail < LONG + RECOVER for one in channels):
+        reached = (power > k.THRESHOLD_SIGMA**2).sum()
+    rest = total - common - (len(rows) - 1) * len(live) + k.SURE * math.sqrt(2.0 * len(rows) * len(live))
+    limit = min(k.REST * max(1.0, common / (len(live) * k.LOUD**2)), k.MAX_REST)
+    return bool(reached >= 0.6 * len(live) and rest <= limit * (common - len(live)))
 
 
 def _grid(frame: int, length: int) -> int:
@@ -242,7 +270,7 @@ def _search(f: int, c: int, value: np.float32, below: bool, one: Channel, x: NDA
             if one.candidate_uv < -k.MAX_SPIKE_UV:
                 one.mute_until = max(one.mute_until, f + LONG + ARTEFACT)
             elif (window >= RAIL).any() or (window < -RAIL).any():
-                one.mute_until = max(one.mute_until, f + LONG + RECOVER)
+                one.rail, one.mute_until = f, max(one.mute_until, f + LONG + RECOVER)
             elif not one.noisy:
                 spike = [(at - LONG // 2, c, float(one.candidate_uv))]
     elif below and not one.below:
@@ -257,7 +285,7 @@ def _search(f: int, c: int, value: np.float32, below: bool, one: Channel, x: NDA
 def _fourth(f: int, x: NDArray[np.int16], y: NDArray[np.float32], uv: np.float32, channels: list[Channel]) -> None:
     for c, one in enumerate(channels):
         if x[f, c] >= RAIL or x[f, c] < -RAIL:
-            one.mute_until = max(one.mute_until, f + LONG + RECOVER)
+            one.rail, one.mute_until = f, max(one.mute_until, f + LONG + RECOVER)
             one.excluded_until = max(one.excluded_until, _grid(f, LONG + RECOVER))
         if f >= one.excluded_until and y[c] < -one.threshold:
             change = F32(int(x[f, c]) - int(x[f - EVERY, c])) * uv

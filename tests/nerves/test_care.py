@@ -12,6 +12,7 @@ from choroid.common.child import PACKAGES
 
 NERVES = Path(__file__).resolve().parents[2] / "nerves"
 ALLOWED = (
+    "controller.children.accounts",
     "controller.children.patience",
     "nerves",
     "choroid.client.wire",

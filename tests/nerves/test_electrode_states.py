@@ -29,10 +29,15 @@ async def test_N8_the_engine_names_the_state_of_each_electrode(engine: Engine) -
     assert len(reply.states) == reply.electrodes == 32
     assert set(reply.states) <= {pb.ELECTRODE_OK, pb.ELECTRODE_BLANKED}
     assert reply.observed_electrodes == 32
+    assert {each.cause for each in reply.muted} == {"STIMULATION", "ARTEFACT", "RAIL", "FLAT", "NOISE", "START"}
+    assert all(len(each.seconds) == 32 and max(each.seconds) <= reply.watched_s + 0.001 for each in reply.muted)
 
 
 class Muted(pb_grpc.NervesServicer):
     """A service with four electrodes, one of them dead and one saturated for a moment."""
+
+    def __init__(self) -> None:
+        self.seen = asyncio.Event()
 
     async def Info(self, request: pb.InfoRequest, context: object) -> pb.InfoReply:
         return pb.InfoReply(sample_rate_hz=25_000.0)
@@ -42,14 +47,22 @@ class Muted(pb_grpc.NervesServicer):
         dead = pb.CardFault(state="DEAD", text="chip 0 stands still", electrodes=[1])
         yield pb.SummaryReply(
             frame=9, mean_active_hz=2.0, active_electrodes=1, electrodes=4, observed_electrodes=3, states=states,
-            card_faults=[dead], recording_problem="it has a gap",
+            card_faults=[dead], recording_problem="it has a gap", watched_s=10.0,
+            muted=[pb.Muted(cause="ARTEFACT", seconds=[1, 0, 0, 0]), pb.Muted(cause="FLAT", seconds=[0, 9, 0, 0])],
+        )  # fmt: skip
+        await self.seen.wait()
+        yield pb.SummaryReply(
+            frame=10, electrodes=4, observed_electrodes=3, states=states, card_faults=[dead],
+            recording_problem="it has a gap", watched_s=11.0,
+            muted=[pb.Muted(cause="ARTEFACT", seconds=[1.5, 0, 0, 0]), pb.Muted(cause="FLAT", seconds=[0, 10, 0, 0])],
         )  # fmt: skip
         await asyncio.sleep(60.0)
 
 
 async def test_N8_the_states_reach_the_page() -> None:
     server = grpc.aio.server()
-    pb_grpc.add_NervesServicer_to_server(Muted(), server)  # type: ignore[abstract]  # the other calls are never made
+    service = Muted()  # type: ignore[abstract]  # the other calls are never made
+    pb_grpc.add_NervesServicer_to_server(service, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     nerves = GatewayNerves(address, "token")
@@ -58,6 +71,11 @@ async def test_N8_the_states_reach_the_page() -> None:
             await asyncio.sleep(0.02)
         assert nerves.card_fault == "dead (1 electrodes): chip 0 stands still"
         assert nerves.recording_problem == "it has a gap"
+        assert summary.muted_pct is None
+        service.seen.set()
+        while (summary := await nerves.summary()) is None or summary.muted_pct is None:
+            await asyncio.sleep(0.02)
+        assert summary.muted_pct == 37.5  # of the last second; what went before this connection does not count
     finally:
         await nerves.close()
         await server.stop(None)

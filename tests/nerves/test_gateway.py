@@ -66,12 +66,22 @@ class Engine:
             yield pb_grpc.NervesStub(channel)
 
 
-def start(data: Path, *, seed: int = 7, patient: bool = True, program: tuple[str, ...] = ()) -> Engine:
+def start(
+    data: Path,
+    *,
+    seed: int = 7,
+    patient: bool = True,
+    program: tuple[str, ...] = (),
+    block_frames: int = 25,
+    **more: Any,
+) -> Engine:
     """Start an engine; `patient`: its array waits for it, so that a busy machine makes no pulse late."""
     module = "tests.nerves.patient_engine" if patient else "choroid.running.nerves_process"
     program = program or ("-m", module)
-    card = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": seed}
-    config = {"card": card, "data_dir": str(data)}
+    card: dict[str, Any] = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": seed}
+    if block_frames != 25:
+        card["block_frames"] = block_frames  # of the patient card
+    config = {"card": card, "data_dir": str(data), **more}
     process = subprocess.Popen(
         [sys.executable, *program, "--config", json.dumps(config)],
         stdin=subprocess.PIPE,
@@ -392,6 +402,8 @@ async def test_the_page_gets_electrodes_waveforms_and_leases(engine: Engine) -> 
         assert table is not None
         assert held is not None
         assert len(table.states) == len(table.rates_hz) == len(table.amplitudes_uv) == len(table.bursts_min) == 32
+        assert sorted(set(table.x_um)) == sorted(set(table.y_um)) == [200.0 * number for number in range(6)]
+        assert "positions: assumed" in table.geometry
         assert [(each.requester, each.electrodes, each.held) for each in held[0]] == [("agent", (4, 5), False)]
         assert 0.0 < held[0][0].ends_in_s <= 5.0
         rates = np.nan_to_num(table.rates_hz)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nerves.bookings import Bookings, SlidingBudget
-from nerves.cards.contract import ArrayInfo, Impedance, Phase
+from nerves.cards.contract import ArrayInfo, Impedance, Phase, apart
 from nerves.envelope import HARD, Envelope, shannon_k
 from nerves.governor import GovernorView, Request, StimulationDecision, book, decide
 
@@ -33,6 +33,7 @@ INFO = ArrayInfo(
     current_step_ua=0.01,
     compliance_v=7.0,
     simulated=True,
+    skew_us=0.0,
 )
 GOOD = (Phase(200.0, -1.0), Phase(200.0, 1.0))
 TIGHT = Envelope(
@@ -57,7 +58,7 @@ def view(next_frame: int = 1_000, bookings: Bookings | None = None, **changes: o
         info=INFO,
         impedances=[Impedance(220.0, 0)] * 8,
         lease_electrodes=frozenset(range(8)),
-        bookings=bookings or Bookings(RATE),
+        bookings=bookings or Bookings(RATE, Envelope().rest_s),
         pending=0,
         response_lost=False,
     )
@@ -171,6 +172,51 @@ def test_N2_unknown_stale_or_strange_impedance_refuses(impedance: Impedance | No
         assert limits(decide(ask(electrodes=(7,)), seen, Envelope())) == {"impedance"}
 
 
+def test_N2_an_impedance_is_recent_when_the_pulse_comes_not_only_when_it_is_asked_for() -> None:
+    seen = view(impedances=[Impedance(220.0, 1_000 - 86_398 * RATE)] * 8)
+    assert decide(ask(), seen, Envelope()).accepted
+    assert limits(decide(ask(at_frame=1_000 + 3 * RATE), seen, Envelope())) == {"impedance"}
+
+
+@pytest.mark.parametrize(("skew_us", "why"), [(None, "takes single pulses only"), (41.0, "may begin 41 µs apart")])
+def test_a_card_that_cannot_begin_pulses_together_gets_single_ones(skew_us: float | None, why: str) -> None:
+    seen = view(info=replace(INFO, skew_us=skew_us))
+    refused = decide(ask(electrodes=(0, 1)), seen, Envelope())
+    assert limits(refused) == {"together"}
+    assert why in refused.reasons[0].text
+    assert decide(ask(electrodes=(0,)), seen, Envelope()).accepted
+    assert decide(ask(electrodes=(0, 1)), view(info=replace(INFO, skew_us=40.0)), Envelope()).accepted
+
+
+@pytest.mark.parametrize("rate_hz", [12_500.0, 20_000.0, 25_000.0, 30_000.0, 40_000.0, 1_080.0, 1_091.0, 1_141.0])
+def test_a_skew_of_one_frame_is_together_at_every_sample_rate(rate_hz: float) -> None:
+    info = replace(INFO, sample_rate_hz=rate_hz, skew_us=1e6 / rate_hz)
+    assert not apart(info)
+    assert apart(replace(info, skew_us=1.001e6 / rate_hz))
+
+
+def test_N1_a_card_without_deadlines_gets_no_pulse_that_must_come_sooner_than_it_can() -> None:
+    seen = view(info=replace(INFO, jitter_us=5_620.0))  # 140.5 frames
+    exact = decide(ask(at_frame=2_000, not_after=2_000), seen, Envelope())
+    assert limits(exact) == {"jitter"}
+    assert "141 frames late" in exact.reasons[0].text
+    assert limits(decide(ask(at_frame=2_000, not_after=2_140), seen, Envelope())) == {"jitter"}
+    assert decide(ask(at_frame=2_000, not_after=2_141), seen, Envelope()).tolerance == 141
+    assert decide(ask(at_frame=2_000), seen, Envelope()).tolerance == 141
+    assert decide(ask(), seen, Envelope()).tolerance == 141
+    assert decide(ask(at_frame=2_000, not_after=2_000), view(), Envelope()).accepted
+
+
+def test_N1_what_a_card_without_deadlines_may_begin_late_is_booked() -> None:
+    bookings = Bookings(RATE, Envelope().rest_s)
+    seen = view(info=replace(INFO, jitter_us=5_000.0), bookings=bookings)
+    first = ask(at_frame=2_000)
+    book(first, decide(first, seen, Envelope()), bookings)
+    assert limits(decide(ask(at_frame=2_200), seen, Envelope())) == {"rate"}
+    assert limits(decide(ask(at_frame=2_249), seen, Envelope())) == {"rate"}
+    assert decide(ask(at_frame=2_250), seen, Envelope()).accepted
+
+
 def test_N2_compliance_follows_from_impedance() -> None:
     phases = (Phase(100, -2.0), Phase(100, 2.0))
     seen = view(impedances=[Impedance(460.0, 0)] * 8)
@@ -184,29 +230,66 @@ def test_without_a_lease_or_beyond_it_nothing_is_accepted() -> None:
 
 def test_N9_lost_response_and_missing_rest_refuse_with_the_reason() -> None:
     assert limits(decide(ask(), view(response_lost=True), Envelope())) == {"response"}
-    bookings = Bookings(RATE)
+    bookings = Bookings(RATE, 10.0)
     envelope = Envelope(session_s=30.0, rest_s=10.0)
     refused = []
     for second in range(0, 60):
         seen = view(second * RATE + 1, bookings)
         decision = decide(ask(), seen, envelope)
         if decision.accepted:
-            book(ask(), decision, bookings, envelope)
+            book(ask(), decision, bookings)
         else:
             refused.append(second)
             assert limits(decision) == {"rest"}
     assert refused == list(range(30, 40))  # ten seconds without a pulse, then a new session
 
 
+@pytest.mark.parametrize("ahead_s", [4.96, 59.96])
+def test_N9_a_rest_is_that_of_the_delivered_pulses_in_whatever_order_they_are_asked_for(ahead_s: float) -> None:
+    envelope = Envelope(ahead_s=60.0)
+    bookings = Bookings(RATE, envelope.rest_s)
+
+    def accepted(at_s: float, ahead_s: float = 0.0) -> bool:
+        now = round(at_s * RATE)
+        request = ask(at_frame=now + round(ahead_s * RATE)) if ahead_s else ask()
+        impedances = [Impedance(220.0, now)] * 8
+        decision = decide(request, view(now, bookings, impedances=impedances), envelope)
+        if decision.accepted:
+            book(request, decision, bookings)
+        else:
+            assert limits(decision) == {"rest"}
+        return decision.accepted
+
+    assert all(accepted(second + 0.5) for second in range(1200))
+    at_s = 1199.5 + 302.0 - ahead_s
+    assert accepted(at_s, ahead_s)  # after a rest
+    assert not accepted(at_s)  # it would cut that rest
+    assert not accepted(at_s, ahead_s - 2.5)
+    assert accepted(at_s, ahead_s - 0.1)  # in the same session
+
+
+def test_N9_pulses_on_both_sides_of_a_gap_that_a_third_one_fills_are_one_session() -> None:
+    envelope = Envelope(session_s=20.0, rest_s=3.0, ahead_s=60.0)
+    bookings = Bookings(RATE, envelope.rest_s)
+    for ahead_s in (1.0, 6.0, 11.0, 16.0):
+        request = ask(at_frame=round(ahead_s * RATE))
+        book(request, decide(request, view(1, bookings), envelope), bookings)
+    train = ask(
+        at_frame=3 * RATE + RATE // 2, pulses=10, period_frames=2 * RATE
+    )  # fills every gap, and goes on to 21.5 s
+    assert limits(decide(train, view(1, bookings), envelope)) == {"rest"}
+    assert decide(replace(train, pulses=9), view(1, bookings), envelope).accepted
+
+
 def test_N9_duty_of_an_hour_refuses_with_the_reason() -> None:
-    bookings = Bookings(RATE)
+    bookings = Bookings(RATE, Envelope().rest_s)
     envelope = Envelope(duty=0.01)  # 36 s of each hour
     accepted = 0
     for second in range(60):
         decision = decide(ask(), view(second * RATE + 1, bookings), envelope)
         accepted += decision.accepted
         if decision.accepted:
-            book(ask(), decision, bookings, envelope)
+            book(ask(), decision, bookings)
         else:
             assert limits(decision) == {"duty"}
     assert accepted == 36
@@ -359,7 +442,7 @@ def test_the_fullest_window_is_that_of_a_plain_count(booked: dict[int, float], a
 def test_N1_no_accepted_stimulation_ever_breaks_the_envelope(
     asks: list[tuple[int, Request]], lateness: random.Random
 ) -> None:
-    bookings = Bookings(RATE)
+    bookings = Bookings(RATE, TIGHT.rest_s)
     now = 1
     given_: list[Given] = []
     impedances = [None if kohm is None else Impedance(kohm, 0) for kohm in KOHM]
@@ -376,7 +459,7 @@ def test_N1_no_accepted_stimulation_ever_breaks_the_envelope(
             assert decision.limiting
             assert not decision.starts
             continue
-        book(request, decision, bookings, TIGHT)
+        book(request, decision, bookings)
         for start in decision.starts:
             assert start >= now + INFO.lead_frames
             for electrode in request.electrodes:
@@ -451,13 +534,13 @@ def test_N1_the_property_test_meets_its_limits() -> None:
     """The budgets do bind: pulses as fast as allowed are accepted up to the budget, then refused, then
     again.
     """
-    bookings = Bookings(RATE)
+    bookings = Bookings(RATE, TIGHT.rest_s)
     accepted = []
     for k in range(0, 4 * RATE, 500):
         decision = decide(ask(), view(k + 1, bookings), TIGHT)
         accepted.append(decision.accepted)
         if decision.accepted:
-            book(ask(), decision, bookings, TIGHT)
+            book(ask(), decision, bookings)
         else:
             assert limits(decision) == {"charge_budget"}
     assert accepted[:7] == [True] * 7  # 3 nC/s of 0.4 nC pulses

@@ -53,7 +53,11 @@ class ScriptedSource:
             rates = (2.5,) * 15 + (0.0,) * 17
             return NervesSummary(asyncio.get_running_loop().time(), 2.5, 14, 32, rates, None, 15, states)
         kept = StimulationTreatment(0.1, 20.0, self.evoked, False, 1, "open", "")
-        return None if self._says == "nothing" else NervesSummary(self._at_s, 2.5, 29, 32, (2.5,) * 32, kept)
+        return (
+            None
+            if self._says == "nothing"
+            else NervesSummary(self._at_s, 2.5, 29, 32, (2.5,) * 32, kept, muted_pct=1.5)
+        )
 
     def recent_spikes(self) -> list[tuple[float, int]]:
         return []
@@ -101,6 +105,7 @@ async def test_an_engine_that_falls_silent_is_an_alarm_and_leaves_no_figures(
         await asyncio.sleep(120.0)
         assert controller.nerves_summary is not None
         assert lost(controller) == []
+        assert controller.store.state.readings["nerves.muted"].value == 1.5
         source.say(how)
         await asyncio.sleep(11.0)
         known = {point: points(controller, point) for point in POINTS}

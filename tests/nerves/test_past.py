@@ -233,10 +233,8 @@ def test_N9_time_that_a_restart_leaves_out_counts_as_stimulation_without_a_rest(
     assert len(found.restarts) == 3
     firsts = []
     for restarts in ([], found.restarts):
-        bookings = Bookings(RATE)
-        bookings.restore(
-            found.pulses, found.seconds, envelope.rest_s, found.minutes, found.stretches, restarts=restarts
-        )
-        firsts.append(bookings.session_with(1, envelope.rest_s)[0])
+        bookings = Bookings(RATE, envelope.rest_s)
+        bookings.restore(found.pulses, found.seconds, found.minutes, found.stretches, restarts=restarts)
+        firsts.append(bookings.session_with([1])[0])
     assert firsts[0] - firsts[1] == 3 * envelope.rest_s
     assert 1 - firsts[1] < envelope.session_s

@@ -47,6 +47,19 @@ async def test_health_of_the_tissue_reaches_the_electrodes(tmp_path: Path) -> No
     assert not (tmp_path / "nerves.json").exists()
 
 
+async def test_the_filter_of_reflexes_is_that_of_the_rig_file(tmp_path: Path) -> None:
+    fast = tmp_path / "fast.yaml"
+    text = BENCH.read_text(encoding="utf-8")
+    fast.write_text(text.replace("  electrodes: 32\n", "  electrodes: 32\n  reflex_filter: low-delay\n"))
+    for rig, frames in ((BENCH, 19), (fast, 5)):
+        engine = await spawn_engine(load_rig(rig), tmp_path / rig.stem, 3)
+        try:
+            async with AsyncNervesClient(engine.address, engine.agent_token) as agent:
+                assert (await agent.info()).reflex_latency_frames == frames
+        finally:
+            await engine.close()
+
+
 async def test_S2_an_operator_ends_the_leases_of_an_agent_which_may_acquire_new_ones(tmp_path: Path) -> None:
     engine = await spawn_engine(load_rig(BENCH), tmp_path, 3)
     try:
@@ -142,7 +155,7 @@ def test_an_engine_says_that_it_has_compiled_before_it_begins(
     async def follow(*_: object) -> None:
         """Read no standard input: it is pytest's."""
 
-    card = SimpleNamespace(info=SimpleNamespace(electrodes=4, sample_rate_hz=25_000.0))
+    card = SimpleNamespace(info=SimpleNamespace(electrodes=4, sample_rate_hz=25_000.0, geometry=None))
     monkeypatch.setattr(Orders, "follow", follow)
     monkeypatch.setattr(nerves_process, "CardProcess", lambda _: card)
     monkeypatch.setattr(nerves_process, "compile_engine", lambda _: seen.append("compile"))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
 from choroid import AsyncNervesClient, NervesClient, NervesError, NervesEvent, PulsePhase
+from choroid.client.nerves_reflexes import AsyncRunningReflex
 from choroid.client.wire import nerves_pb2 as pb
 from tests.nerves.test_gateway import Engine, start, stop
 from tests.nerves.test_reflexes import graph
@@ -59,11 +63,36 @@ def test_N11_an_uploaded_graph_stimulates_under_its_lease_and_ends_with_it(engin
         assert any(record.accepted for record in records)
 
 
+def test_N11_a_graph_in_short_blocks_runs_in_each_of_the_bins_that_it_declares(tmp_path: Path) -> None:
+    detection = ["50 Hz", "ground", 60.0, None, "low-delay"]
+    engine = start(tmp_path, block_frames=5, detection=detection)
+    try:
+        with NervesClient(engine.address, engine.agent_token) as nerves:
+            assert nerves.info().reflex_latency_frames == 5
+            lease = nerves.acquire_lease([0], 10_000).lease
+            with pytest.raises(NervesError, match="longer than 1 s"):
+                nerves.run_reflex(lease, graph(), DESIGNS, purpose="long", bin_frames=25_001)
+            for bin_frames in (5, 50):
+                reflex = nerves.run_reflex(lease, graph(), DESIGNS, purpose="fast", bin_frames=bin_frames)
+                reports = reflex.reports()
+                first = next(reports)
+                began = nerves.status().next_frame
+                *_, later = itertools.islice(reports, 2)
+                frames = nerves.status().next_frame - began
+                assert (later.blocks - first.blocks) * bin_frames == pytest.approx(frames, rel=0.3)
+                reflex.stop()
+    finally:
+        assert stop(engine) == 0
+
+
 def test_N11_a_stopped_call_ends_its_reflex(engine: Engine) -> None:
     with NervesClient(engine.address, engine.agent_token) as nerves:
         lease = nerves.acquire_lease([1], 10_000).lease
         reflex = nerves.run_reflex(lease, graph(), DESIGNS, purpose="stopped")
+        reports = reflex.reports()
+        next(reports)
         reflex.stop()
+        assert list(reports) == [], "they end without an error"
         assert no_worker_left(engine)
         kinds = [(event.kind, event.text) for event in _events(nerves)]
         assert ("REFLEX_ENDED", "its agent ended it") in kinds
@@ -114,7 +143,18 @@ async def test_N11_a_large_graph_comes_in_parts_with_asyncio(engine: Engine) -> 
         await nerves.release_lease(lease)
         last = [report async for report in reflex.reports()][-1]
         assert last.ended == "its lease ended"
+        lease = (await nerves.acquire_lease([4], 10_000)).lease
+        reflex = await nerves.run_reflex(lease, graph(), DESIGNS, purpose="stopped")
+        listening = asyncio.create_task(_all(reflex))
+        while not reflex.report.calls:
+            await asyncio.sleep(0.02)
+        await reflex.stop()
+        assert await listening, "they end without an error"
     assert no_worker_left(engine)
+
+
+async def _all(reflex: AsyncRunningReflex) -> list[pb.ReflexReport]:
+    return [report async for report in reflex.reports()]
 
 
 def pad(model: bytes, size: int) -> bytes:

@@ -17,9 +17,11 @@ from controller.sandbox.wire import Port
 from nerves import ledger
 from nerves.cards.contract import FrameBlock, Phase
 from nerves.commands import LeaseCommand, RevokeCommand
+from nerves.detector import LOW_DELAY, Detection
 from nerves.events import EventKind
 from nerves.reflexes import MAX_REFLEXES, ReflexRefused, ReflexTerms, UploadedReflex, interface_of
-from tests.nerves.bench import PULSE, Bench, bench
+from tests.nerves.bench import PULSE, Bench, VirtualCrystal, bench
+from tests.processes import until
 from tests.sandbox.models import constant, floats, loop, model_of
 
 RATE = 25_000
@@ -56,12 +58,16 @@ class Script:
     answers: list[Any]
     busy: bool = False
     killed: str = ""
+    share: float = 1.0
     seen: list[np.ndarray[Any, Any]] = field(default_factory=list)
 
     def start(self, inputs: Any) -> None:
         assert not self.busy
         self.busy = True
         self.seen.append(inputs["spikes"].copy())
+
+    def processor_share(self) -> float:
+        return self.share
 
     def result(self, within_s: float) -> Any:
         answer = self.answers.pop(0) if self.answers else np.zeros((1, ELECTRODES), np.float32)
@@ -97,6 +103,66 @@ def lab(tmp_path: Path) -> Iterator[Bench]:
     with bench(tmp_path / "ledger.db", reflex_wait_s=WAIT_S) as made:
         made.run(0.5)
         yield made
+
+
+@pytest.mark.parametrize(("block_frames", "bin_frames", "frames"), [(5, 0, 25), (5, 5, 5), (5, 12, 15), (25, 5, 25)])
+def test_a_window_moves_by_the_bins_that_its_reflex_declares(
+    tmp_path: Path, block_frames: int, bin_frames: int, frames: int
+) -> None:
+    with bench(tmp_path / "ledger.db", reflex_wait_s=WAIT_S, block_frames=block_frames) as lab:
+        lab.run(0.5)
+        lease = lab.lease(0, ttl_s=5.0)
+        model = Script([])
+        reflex, ended = put(lab, model, lease.id, bin_frames=bin_frames)
+        lab.run(0.002)
+        model.seen.clear()
+        blocks, first = reflex.blocks, lab.core.next_frame
+        spikes = sum(map(len, lab.run(0.3)))
+        assert not ended
+        assert reflex.blocks - blocks == pytest.approx((lab.core.next_frame - first) / frames, abs=1)
+        counted = sum(float(window[-1].sum()) for window in model.seen)
+        assert spikes > 10
+        assert counted == pytest.approx(spikes, abs=3)  # at the ends
+
+
+def test_a_reflex_sees_the_spikes_of_low_delay(tmp_path: Path) -> None:
+    detection = Detection(reflex_filter=LOW_DELAY)
+    with bench(tmp_path / "ledger.db", reflex_wait_s=WAIT_S, block_frames=5, detection=detection) as lab:
+        lab.run(0.5)
+        lease = lab.lease(0, ttl_s=5.0)
+        model = Script([])
+        put(lab, model, lease.id, bin_frames=5)
+        lab.run(0.002)
+        model.seen.clear()
+        first = lab.core.next_frame
+        reported = [frame for spikes in lab.run(0.5) for frame in spikes.frames.tolist()]
+        seen = [first + 5 * (turn + 1) for turn, window in enumerate(model.seen) if window[-1].any()]
+        delays = [min(late for at in seen if (late := at - frame) > 0) for frame in reported if frame < seen[-1]]
+        assert len(delays) > 20
+        assert float(np.median(delays)) <= 10
+
+
+def test_no_graph_runs_while_the_engine_is_behind_the_array(tmp_path: Path) -> None:
+    """A graph that takes longer than a block would make the engine later with each block, and end all leases."""
+
+    crystal = VirtualCrystal()
+
+    class Slow(Script):
+        def result(self, within_s: float) -> Any:
+            crystal.stall(min(within_s, 0.00025))
+            return super().result(within_s)
+
+    with bench(tmp_path / "ledger.db", block_frames=5, crystal=crystal) as made:
+        made.run(0.5)
+        lease = made.lease(0, ttl_s=10.0)
+        reflex, ended = put(made, Slow([]), lease.id, bin_frames=5)
+        behind = 0
+        for _ in range(5_000):
+            made.core.step(made.array.read())
+            behind = max(behind, made.array.now_frame() - made.core.next_frame)
+        assert (made.core.gaps, ended) == (0, [])
+        assert behind <= 75
+        assert 500 < reflex.late < reflex.calls
 
 
 def records(lab: Bench, tmp_path: Path) -> Sequence[ledger.StimulationRecord]:
@@ -177,6 +243,19 @@ def test_N11_a_reflex_without_timely_answers_is_killed(lab: Bench) -> None:
     assert len(lab.core.uploaded) == 0
 
 
+def test_B2_a_reflex_that_gets_no_processor_goes_on_when_it_gets_one(lab: Bench) -> None:
+    script = Script([None] * 700 + [ASK], share=0.1)
+    reflex, ended = put(lab, script, lab.lease(0).id)
+    lab.run(0.6)
+    assert not ended
+    assert (reflex.calls, reflex.late, reflex.accepted) == (1, 1, 0)
+    assert reflex.blocks > 500, "those that it could not answer are counted"
+    script.share = 1.0
+    script.answers = [None] * 700
+    lab.run(0.2)
+    assert ended, "one that runs and is silent is ended, also after a busy time"
+
+
 def test_N11_an_endless_graph_holds_up_no_block(tmp_path: Path) -> None:
     with bench(tmp_path / "ledger.db") as lab:
         lab.run(0.1)
@@ -188,7 +267,12 @@ def test_N11_an_endless_graph_holds_up_no_block(tmp_path: Path) -> None:
             terms = ReflexTerms("agent", lease.id, (PULSE,))
             reflex = UploadedReflex(endless, interface_of(*ports, ELECTRODES, 1), terms, lab.core.info, ended.append)
             lab.core.uploaded.attach(reflex)
-            lab.run(0.2)
+
+            def has_ended() -> bool:
+                lab.run(0.2)
+                return bool(ended)
+
+            until(has_ended, "it is ended once it has run")
             assert "no timely answer" in ended[0]
             assert reflex.calls == 1
             assert not lab.begun()
@@ -199,7 +283,7 @@ class Endless:
 
     def __init__(self, model: SandboxedModel) -> None:
         self._model = model
-        self.result, self.kill = model.result, model.kill
+        self.result, self.kill, self.processor_share = model.result, model.kill, model.processor_share
 
     @property
     def busy(self) -> bool:
@@ -228,11 +312,16 @@ def test_N11_a_failed_graph_ends_its_reflex_and_nothing_else(lab: Bench, answer:
     assert len(lab.begun()) == 1
 
 
-def test_N11_values_that_are_no_numbers_ask_for_nothing(lab: Bench) -> None:
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_N11_values_that_are_no_numbers_ask_for_nothing_and_are_named(lab: Bench, value: float) -> None:
     lease = lab.lease(0)
-    reflex, _ = put(lab, Script([np.full((1, ELECTRODES), np.nan, np.float32)]), lease.id)
+    answer = QUIET.copy()
+    answer[0, 0] = value
+    reflex, ended = put(lab, Script([QUIET, answer, ASK]), lease.id)
     lab.run(0.01)
     assert reflex.asked == 0
+    (why,) = ended
+    assert f"1 of {ELECTRODES} values that are NaN or infinite" in why
 
 
 def test_N3_a_reflex_ends_with_its_lease(lab: Bench) -> None:

@@ -30,7 +30,7 @@ from tests.nerves.bench import PULSE, bench
 
 RATE = 1000
 """Slow, so that a day is not many bins."""
-INFO = ArrayInfo("test array", 4, float(RATE), 0.195, "Pt", 30.0, 25, 5, 20.0, 0.01, 7.0, True)
+INFO = ArrayInfo("test array", 4, float(RATE), 0.195, "Pt", 30.0, 25, 5, 20.0, 0.01, 7.0, True, skew_us=0.0)
 SOFT = (Phase(100.0, -1.0), Phase(100.0, 1.0))
 """0.1 nC a phase: FinalSpark's default pulse."""
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -58,7 +58,7 @@ def limits(decision: StimulationDecision) -> set[str]:
 
 
 def test_N9_a_day_without_eight_hours_of_rest_is_refused() -> None:
-    bookings, envelope = Bookings(RATE), Envelope()
+    bookings, envelope = Bookings(RATE, Envelope().rest_s), Envelope()
     accepted_h = []
     for stretch in range(36 * 6):
         seen = look(stretch * 600.0, bookings)
@@ -66,7 +66,7 @@ def test_N9_a_day_without_eight_hours_of_rest_is_refused() -> None:
         decision = decide(ask(), seen, envelope)
         if decision.accepted:
             accepted_h.append(stretch / 6)
-            book(ask(), decision, bookings, envelope)
+            book(ask(), decision, bookings)
         else:
             assert limits(decision) == {"day"}
             assert "16 h" in decision.reasons[0].text
@@ -76,12 +76,12 @@ def test_N9_a_day_without_eight_hours_of_rest_is_refused() -> None:
 
 
 def test_N9_charge_of_an_hour_is_bounded() -> None:
-    bookings, envelope = Bookings(RATE), Envelope(organoid_nc_h=4.0)
+    bookings, envelope = Bookings(RATE, Envelope().rest_s), Envelope(organoid_nc_h=4.0)
     decisions = []
     for second in range(12):
         decisions.append(decide(ask(), look(float(second), bookings), envelope))
         if decisions[-1].accepted:
-            book(ask(), decisions[-1], bookings, envelope)
+            book(ask(), decisions[-1], bookings)
     assert [each.accepted for each in decisions] == [True] * 10 + [False] * 2  # 0.4 nC a pulse
     assert limits(decisions[-1]) == {"load"}
 
@@ -126,7 +126,7 @@ def test_N9_tier_and_review_give_the_level(tissue: Tissue, tier: int, level: obj
 
 def test_N9_an_expired_review_refuses_all_beyond_the_gentle_level_with_the_reason() -> None:
     tissue = Tissue(150.0, review=PermitReview("Dr Abe", "2026-05-01", -31.0, 0.5))
-    bookings = Bookings(RATE)
+    bookings = Bookings(RATE, Envelope().rest_s)
     assert decide(ask(), look(0.0, bookings, permit(tissue, 0.4)), Envelope()).accepted
     expired = permit(tissue, 0.6)
     refused = decide(ask(), look(0.0, bookings, expired), Envelope())
@@ -136,7 +136,7 @@ def test_N9_an_expired_review_refuses_all_beyond_the_gentle_level_with_the_reaso
     for second in range(72):
         decision = decide(ask(SOFT), look(float(second), bookings, expired), Envelope())
         assert decision.accepted
-        book(ask(SOFT), decision, bookings, Envelope())
+        book(ask(SOFT), decision, bookings)
     late = decide(ask(SOFT), look(72.0, bookings, expired), Envelope())
     assert limits(late) == {"review"}
     assert "seconds with stimulation" in late.reasons[0].text
@@ -145,7 +145,7 @@ def test_N9_an_expired_review_refuses_all_beyond_the_gentle_level_with_the_reaso
 def test_N9_advanced_tissue_without_a_review_is_never_stimulated() -> None:
     allowed = permit(Tissue(20.0, "advanced"), 0.0)
     weakest = (Phase(20.0, -0.01), Phase(20.0, 0.01))
-    refused = decide(ask(weakest), look(0.0, Bookings(RATE), allowed), Envelope())
+    refused = decide(ask(weakest), look(0.0, Bookings(RATE, Envelope().rest_s), allowed), Envelope())
     assert limits(refused) == {"review"}
 
 

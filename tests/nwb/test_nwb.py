@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from choroid.nwb.environment import Environment, EnvironmentSeries, MediumTransf
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.memory.history import History
+from nerves.commands import StimulateCommand
 from nerves.governor import Request
 from nerves.recording.recorded import ArrayRecording, recordings
 from tests.nerves.bench import PULSE
@@ -175,30 +176,104 @@ def test_pynapple_reads_every_table(exported: Exported) -> None:
     assert len(file["ph_loop.ph"]) == 3
 
 
-def test_neo_reads_a_file_without_gaps_when_it_skips_what_it_cannot_annotate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import neo
-    from neo.io.nwbio import AnalogSignalProxy
-
-    with recorded_bench(tmp_path / "recordings", electrodes=4) as lab:
+@pytest.fixture(scope="module")
+def overlapping(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """One segment, with pulses of several requests that overlap, in the form for Neo."""
+    folder = tmp_path_factory.mktemp("overlapping")
+    with recorded_bench(folder / "recordings", electrodes=8) as lab:
         lab.begin("one")
-        lab.run(1.0)
+        lab.run(0.3)
+        lease = lab.lab.lease(0, 1, 2, 5)
+        for _ in range(3):
+            for electrodes in ((0, 5), (1,), (2,)):
+                request = Request("agent", lease.id, electrodes, PULSE)
+                lab.lab.core.submit(StimulateCommand(request, lambda _: None, lambda _: None, lambda: False))
+            lab.run(0.4)
         lab.end()
-    (recording,) = recordings(tmp_path / "recordings")
-    file = tmp_path / "one.nwb"
+    (recording,) = recordings(folder / "recordings")
+    assert len(recording.table("pulses")) == 12
     with environment_of_the_rig():
-        export_recording("one", tmp_path, file)
-    with pytest.raises(ValueError, match="DynamicTableRegion"):  # neo's own; see docs/recording.md
-        neo.io.NWBIO(str(file), "r").read_block()
-    fields = (*AnalogSignalProxy.common_metadata_fields, "electrodes", "channel_conversion")
-    monkeypatch.setattr(AnalogSignalProxy, "common_metadata_fields", fields)
-    block = neo.io.NWBIO(str(file), "r").read_block()
-    signals = [each for part in block.segments for each in part.analogsignals]
-    samples = next(each for each in signals if each.name == "ElectricalSeries")
+        answer = export_recording("one", folder, folder / "one.nwb", for_neo=True)
+    return Exported(folder / "one.nwb", recording, answer)
+
+
+def test_overlapping_pulses_are_counted_equal_by_pynapple(overlapping: Exported) -> None:
+    """Its intervals merge those that overlap; its events do not."""
+    import pynapple
+
+    recording = overlapping.recording
+    file = pynapple.load_file(str(overlapping.path))
+    assert len(file["electrical_stimulation"]) < 9
+    events = file["stimulation_pulses"]
+    assert len(events) == len(recording.table("pulses")) == overlapping.answer["pulses"]
+    first = recording.segments[0].first_frame
+    delivered = np.sort(recording.table("fates")["frame"])
+    assert np.allclose(events.t, (delivered[delivered >= 0] - first) / 25_000)
+    assert len(file["voltage"]) == len(recording.segments[0].traces)
+    spikes = recording.table("spikes")
+    assert sum(len(train) for train in file["units"].values()) == overlapping.answer["spikes"] <= len(spikes)
+
+
+def test_neo_reads_voltage_probe_events_spikes_and_environment_as_they_are(overlapping: Exported) -> None:
+    import neo
+
+    recording = overlapping.recording
+    block = neo.io.NWBIO(str(overlapping.path), "r").read_block()
+    (part,) = block.segments
+    (voltage,) = (each for each in part.analogsignals if each.name == "voltage")
     segment = recording.segments[0]
-    assert str(samples.units.dimensionality) == "uV"
-    assert np.array_equal(samples.magnitude, segment.read(segment.first_frame, segment.end_frame))
+    raw = segment.read(segment.first_frame, segment.end_frame)
+    assert str(voltage.units.dimensionality) == "uV"
+    assert np.array_equal(np.round(voltage.magnitude / 0.195), raw)
+    assert np.allclose(voltage.magnitude, raw * 0.195, atol=1e-3)
+    assert float(voltage.sampling_rate) == 25_000.0
+    assert recording.geometry is not None
+    assert voltage.annotations["notes"]["probegroup"] == json.loads(json.dumps(recording.geometry.probegroup()))
+    (events,) = part.events
+    assert len(events) == len(recording.table("pulses"))
+    assert events.labels[0].startswith("electrode ")
+    assert sum(len(train) for train in part.spiketrains) == overlapping.answer["spikes"]
+    read = {each.name: each for each in (*part.irregularlysampledsignals, *part.analogsignals)}
+    assert read["ph_loop.ph"].magnitude.ravel().tolist() == [7.38, 7.39, 7.4]
+    assert read["incubator.temperature"].magnitude.ravel().tolist() == [37.0, 37.1, 37.0, 36.9]
+
+
+def test_the_form_for_neo_is_the_same_recording_to_spikeinterface_and_pynwb(overlapping: Exported) -> None:
+    import pynwb
+    import spikeinterface.extractors as se
+
+    recording = overlapping.recording
+    segment = recording.segments[0]
+    read = se.read_nwb_recording(str(overlapping.path))
+    raw = segment.read(segment.first_frame, segment.end_frame)
+    assert np.allclose(read.get_traces(return_in_uV=True), raw * 0.195, atol=1e-3)
+    assert recording.geometry is not None
+    assert np.array_equal(read.get_probe().contact_positions, recording.geometry.positions_um())
+    with pynwb.NWBHDF5IO(overlapping.path, "r") as io:
+        file = io.read()
+        assert file.acquisition["voltage"].data == file.processing["ecephys"]["ElectricalSeries"].data, "stored once"
+
+
+def test_spikeinterface_reads_the_environment(exported: Exported) -> None:
+    import spikeinterface.extractors as se
+
+    read = se.read_nwb_timeseries(str(exported.path), timeseries_path="acquisition/incubator.temperature")
+    assert read.get_traces().ravel().tolist() == [37.0, 37.1, 37.0, 36.9]
+
+
+@pytest.mark.parametrize("file", ["exported", "overlapping"])
+def test_pynwb_validates_and_the_configuration_of_dandi_finds_no_violation(
+    file: str, request: pytest.FixtureRequest
+) -> None:
+    import nwbinspector
+    import pynwb
+
+    path = request.getfixturevalue(file).path
+    assert pynwb.validate(path=str(path)) == []
+    config = nwbinspector.load_config(filepath_or_keyword="dandi")
+    grave = nwbinspector.Importance.BEST_PRACTICE_VIOLATION.value
+    messages = list(nwbinspector.inspect_nwbfile(nwbfile_path=str(path), config=config))
+    assert [message for message in messages if message.importance.value >= grave] == []
 
 
 def test_what_cannot_be_exported_is_refused(exported: Exported, tmp_path: Path) -> None:
@@ -251,6 +326,24 @@ class FixedClock(Clock):
         return "2026-01-01T00:00:00.000Z"
 
 
+def test_a_recording_between_two_readings_has_the_state_at_its_begin(
+    exported: Exported, records: History, tmp_path: Path
+) -> None:
+    """A probe that is read every five minutes is not read during every recording."""
+    import pynwb
+
+    begin, end = ends(exported.recording)
+    records.insert("incubator.co2", "%", [(begin - 240.0, 5.1), (end + 60.0, 5.2)])
+    records.insert("old.ph", "pH", [(begin - 700.0, 7.0)])
+    answer = export_recording("one", tmp_path, tmp_path / "a.nwb")
+    assert answer["environment_series"] == 1
+    with pynwb.NWBHDF5IO(tmp_path / "a.nwb", "r") as io:
+        file = io.read()
+        series = file.acquisition["incubator.co2"]
+        assert (series.data[:].tolist(), series.timestamps[:].tolist()) == ([5.1], [0.0])
+        assert "240.0 s before the recording" in series.description
+
+
 def ends(recording: ArrayRecording) -> tuple[float, float]:
     first, last = recording.segments[0].first_frame, recording.segments[-1].end_frame
     return recording.clock.utc_us_at(first) / 1e6, recording.clock.utc_us_at(last) / 1e6
@@ -298,3 +391,66 @@ def test_an_export_waits_no_longer_than_its_limit(
     monkeypatch.setattr(command, "holders", lambda _: (1,))
     answer = export_recording("one", tmp_path, tmp_path / "a.nwb", wait_s=0.1)
     assert "the history is empty" in answer["without_environment"]
+
+
+def test_spikeinterface_reads_the_probe_of_the_file_and_the_forms_of_its_electrodes(exported: Exported) -> None:
+    import spikeinterface.extractors as se
+
+    geometry = exported.recording.geometry
+    assert geometry is not None
+    read = se.read_nwb_recording(str(exported.path), electrical_series_path="acquisition/ElectricalSeries")
+    assert np.array_equal(read.get_probe().contact_positions, geometry.positions_um())
+    assert read.get_property("contact_shape").tolist() == ["circle"] * 8
+    assert read.get_property("contact_width_um").tolist() == [30.0] * 8
+    assert read.get_property("contact_id").tolist() == list(geometry.pad)
+
+
+def test_a_recording_without_a_geometry_has_no_positions_and_says_so(exported: Exported, tmp_path: Path) -> None:
+    import pynwb
+    import spikeinterface.extractors as se
+
+    recording = ArrayRecording(exported.recording.path)
+    del recording.attributes["probegroup"]
+    nwb.export_nwb(recording, tmp_path, tmp_path / "x.nwb", nwb.NwbHeader())
+    read = se.read_nwb_recording(str(tmp_path / "x.nwb"), electrical_series_path="acquisition/ElectricalSeries")
+    assert not read.has_probe()
+    with pynwb.NWBHDF5IO(tmp_path / "x.nwb", "r") as io:
+        file = io.read()
+        assert "positions are not known" in file.electrode_groups["array"].description
+
+
+def test_spikeinterface_finds_units_where_their_electrodes_are(exported: Exported) -> None:
+    import spikeinterface.core as si
+    import spikeinterface.extractors as se
+    import spikeinterface.postprocessing  # noqa: F401  (registers unit_locations)
+
+    geometry = exported.recording.geometry
+    assert geometry is not None
+    first = exported.recording.segments[0]
+    spikes = exported.recording.table("spikes")
+    spikes = spikes[(spikes["frame"] > first.first_frame + 100) & (spikes["frame"] < first.end_frame - 100)]
+    busiest = np.bincount(spikes["electrode"]).argmax()
+    frames = spikes["frame"][spikes["electrode"] == busiest] - first.first_frame
+    sorting = si.NumpySorting.from_unit_dict({int(busiest): frames}, 25_000.0)
+    for read in (
+        si.read_zarr(exported.recording.path).select_segments([0]),
+        se.read_nwb_recording(str(exported.path), electrical_series_path="acquisition/ElectricalSeries"),
+    ):
+        analyzer = si.create_sorting_analyzer(sorting, read, sparse=False)
+        analyzer.compute(["random_spikes", "templates", "noise_levels", "unit_locations"])
+        at = analyzer.get_extension("unit_locations").get_data()[0]
+        far = np.hypot(*(geometry.positions_um() - at[:2]).T)
+        assert far.argmin() == busiest
+
+
+def test_a_replay_of_the_file_has_the_geometry_of_the_recording(exported: Exported) -> None:
+    from nerves.cards.replayable_nwb import NwbRecording
+
+    replayed = NwbRecording(exported.path, "ElectricalSeries")
+    try:
+        known, found = exported.recording.geometry, replayed.geometry
+        assert known is not None
+        assert found is not None
+        assert found == replace(known, module="", reference="not stated", source="recording")
+    finally:
+        replayed.close()

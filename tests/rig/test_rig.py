@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from controller.rig.forms import hashed_form
 from controller.rig.loading import effective_hash, load_rig
 from controller.rig.problems import RigError
 from controller.rig.schematic import describe
@@ -37,6 +38,40 @@ def test_D7_the_hash_is_of_the_meaning_not_of_the_text(tmp_path: Path) -> None:
     first = effective_hash(load_rig(BENCH))
     assert effective_hash(load_rig(same)) == first
     assert effective_hash(load_rig(other)) != first
+
+
+def test_the_keys_of_the_artefact_rule_are_read_with_their_units_and_leave_the_usual_hash(tmp_path: Path) -> None:
+    text = BENCH.read_text(encoding="utf-8")
+    usual, other = tmp_path / "usual.yaml", tmp_path / "other.yaml"
+    usual.write_text(text.replace("  electrodes: 32\n", "  electrodes: 32\n  artefact_share: 60 %\n"))
+    other.write_text(text.replace("  electrodes: 32\n", "  electrodes: 32\n  artefact_share: 0.4\n  pitch: 0.2 mm\n"))
+    assert effective_hash(load_rig(usual)) == effective_hash(load_rig(BENCH))
+    with pytest.raises(RigError, match="artefact_share"):
+        load_rig(other)
+    other.write_text(other.read_text().replace("artefact_share: 0.4", "artefact_share: 40 %"))
+    rig = load_rig(other)
+    assert rig.nerves is not None
+    assert (rig.nerves.artefact_share_pct, rig.nerves.pitch_um) == (40.0, 200.0)
+    assert effective_hash(rig) != effective_hash(load_rig(BENCH))
+
+
+def test_the_keys_of_fast_loops_are_read_with_their_units_and_leave_the_usual_hash(tmp_path: Path) -> None:
+    text = BENCH.read_text(encoding="utf-8")
+    usual, other = tmp_path / "usual.yaml", tmp_path / "other.yaml"
+    keys = "  electrodes: 32\n  reflex_filter: {}\n  options: {{block: {}}}\n"
+    usual.write_text(text.replace("  electrodes: 32\n", keys.format("linear-phase", "1 ms")))
+    other.write_text(text.replace("  electrodes: 32\n", keys.format("low-delay", "200 us")))
+    hashed = hashed_form(load_rig(usual))["nerves"]
+    assert "block" not in hashed.pop("options")
+    assert hashed == hashed_form(load_rig(BENCH))["nerves"]
+    rig = load_rig(other)
+    assert rig.nerves is not None
+    assert rig.nerves.options is not None
+    assert (rig.nerves.reflex_filter, rig.nerves.options.block_s) == ("low-delay", 0.0002)
+    assert effective_hash(rig) != effective_hash(load_rig(BENCH))
+    other.write_text(text.replace("  electrodes: 32\n", keys.format("low-delay", "5 ms")))
+    with pytest.raises(RigError, match="block"):
+        load_rig(other)
 
 
 def test_the_schematic_has_the_zones_with_their_conditions() -> None:

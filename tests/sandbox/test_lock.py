@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.sandbox.bpf import ARM64, MACHINES, X86_64, assemble
+from controller.sandbox.bpf import ALLOW, ARM64, KILL_PROCESS, MACHINES, REFUSE, X86_64, assemble
 from controller.sandbox.errors import SandboxUnavailable
 from controller.sandbox.model import SandboxedModel
+from tests.sandbox.filters import verdict
 from tests.sandbox.models import linear
 
 HERE = Path(__file__).parent
@@ -102,17 +103,17 @@ def test_N11_the_filter_kills_other_machines_and_other_interfaces() -> None:
         program = assemble(machine, 4711)
         for name, number in machine.calls.items():
             third = 6 if name == "tgkill" else 3
-            assert verdict(program, machine.audit, number, 0 if name != "tgkill" else 4711, third) == "allow", name
+            assert verdict(program, machine.audit, number, 0 if name != "tgkill" else 4711, 0, third) == ALLOW, name
         allowed = set(machine.calls.values())
         for number in range(600):
             if number not in allowed:
-                assert verdict(program, machine.audit, number) == "kill"
-            assert verdict(program, machine.audit ^ 1, number) == "kill"
-            assert verdict(program, machine.audit, number | 0x40000000) == "kill"
+                assert verdict(program, machine.audit, number) == KILL_PROCESS
+            assert verdict(program, machine.audit ^ 1, number) == KILL_PROCESS
+            assert verdict(program, machine.audit, number | 0x40000000) == KILL_PROCESS
         for name in ("mmap", "mprotect"):
-            assert verdict(program, machine.audit, machine.calls[name], 0, 7) == "kill"
-        assert verdict(program, machine.audit, machine.calls["tgkill"], 1, 6) == "kill"
-        assert verdict(program, machine.audit, machine.calls["tgkill"], 4711, 19) == "kill"
+            assert verdict(program, machine.audit, machine.calls[name], 0, 0, 7) == KILL_PROCESS
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 1, 0, 6) == KILL_PROCESS
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 4711, 0, 19) == KILL_PROCESS
     assert set(MACHINES) == {"x86_64", "aarch64"}
 
 
@@ -123,37 +124,12 @@ def test_P3_the_filter_of_an_event_loop_refuses_the_rest_and_kills_other_interfa
         assert not set(machine.calls.values()) & set(machine.waiting.values())
         for name, number in allowed.items():
             first, third = (4711, 6) if name == "tgkill" else (0, 3)
-            assert verdict(program, machine.audit, number, first, third) == "allow", name
+            assert verdict(program, machine.audit, number, first, 0, third) == ALLOW, name
         for number in range(600):
             if number not in allowed.values():
-                assert verdict(program, machine.audit, number) == "refuse"
-            assert verdict(program, machine.audit ^ 1, number) == "kill"
-            assert verdict(program, machine.audit, number | 0x40000000) == "kill"
-        assert verdict(program, machine.audit, machine.calls["mmap"], 0, 7) == "refuse"
-        assert verdict(program, machine.audit, machine.calls["tgkill"], 1, 6) == "refuse"
-        assert verdict(program, machine.audit, machine.calls["tgkill"], 4711, 19) == "refuse"
-
-
-def verdict(program: bytes, audit: int, number: int, first: int = 0, third: int = 0) -> str:
-    """Run a filter program as the kernel would; an interpreter of our own."""
-    steps = [
-        (
-            int.from_bytes(program[at : at + 2], sys.byteorder),
-            program[at + 2],
-            program[at + 3],
-            int.from_bytes(program[at + 4 : at + 8], sys.byteorder),
-        )
-        for at in range(0, len(program), 8)
-    ]
-    data = {0: number, 4: audit, 16: first, 32: third}
-    at = register = 0
-    while True:
-        code, yes, no, k = steps[at]
-        at += 1
-        if code == 0x20:
-            register = data[k]
-        elif code == 0x06:
-            return {0x7FFF0000: "allow", 0x80000000: "kill", 0x0005000D: "refuse"}[k]
-        else:
-            holds = {0x15: register == k, 0x35: register >= k, 0x45: bool(register & k)}[code]
-            at += yes if holds else no
+                assert verdict(program, machine.audit, number) == REFUSE
+            assert verdict(program, machine.audit ^ 1, number) == KILL_PROCESS
+            assert verdict(program, machine.audit, number | 0x40000000) == KILL_PROCESS
+        assert verdict(program, machine.audit, machine.calls["mmap"], 0, 0, 7) == REFUSE
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 1, 0, 6) == REFUSE
+        assert verdict(program, machine.audit, machine.calls["tgkill"], 4711, 0, 19) == REFUSE

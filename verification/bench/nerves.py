@@ -31,13 +31,14 @@ from nerves.cards.contract import Phase
 from nerves.commands import LeaseCommand
 from nerves.core import Core
 from nerves.detections import Spikes
-from nerves.detector import SpikeDetector, warm_up
+from nerves.detector import LOW_DELAY, Detection, SpikeDetector, SpikeFilter, warm_up
 from nerves.engine import undisturbed
 from nerves.envelope import Envelope
 from nerves.governor import Request
 from nerves.leases import Lease
 from nerves.ledger import StimulationLedger
 from nerves.precedence import take_precedence
+from sim.neurons.array import SAMPLE_RATE_HZ
 
 PULSE = (Phase(100.0, -0.4), Phase(100.0, 0.4))
 IN_PROCESS_S = 20.0
@@ -58,6 +59,9 @@ def bench_nerves() -> dict[str, Any]:
         figures |= _pipeline(electrodes, rate_hz)
     figures |= _simulated_array()
     figures |= _latency("in_process", *_in_process())
+    for block_frames in (25, 12, 5):
+        latencies = _in_process(block_frames, electrodes=64, reflex_filter=LOW_DELAY)
+        figures |= _latency(f"low_delay_blocks_of_{block_frames}", *latencies)
     figures |= _latency("gateway", *asyncio.run(_gateway()))
     return figures
 
@@ -112,13 +116,18 @@ def _simulated_array() -> dict[str, float]:
     return {"simulated_array_32_ch_load_pct": generating / 5.0 * 100, "core_32_ch_load_pct": stepping / 5.0 * 100}
 
 
-def _in_process() -> tuple[list[float], Counter[str]]:
+def _in_process(
+    block_frames: int = 25, *, electrodes: int = 32, reflex_filter: SpikeFilter | None = None
+) -> tuple[list[float], Counter[str]]:
     """Return latencies, and unanswered spikes by reason, of a reflex in the engine, with its card in another process."""
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        warm_up(32)
-        array = CardProcess({"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1})
-        core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
+        warm_up(electrodes)
+        block_s = block_frames / SAMPLE_RATE_HZ
+        card = {"electrodes": electrodes, "material": "Pt", "diameter_um": 30.0, "seed": 1}
+        array = CardProcess({**card, "options": {"block_s": block_s}})
+        stored = StimulationLedger(Path(folder) / "ledger.db", array.info, "")
+        core = Core(array, stored, Envelope(), detection=Detection(reflex_filter=reflex_filter))
         leases: list[Any] = []
         asked: list[int] = []
 
@@ -137,11 +146,13 @@ def _in_process() -> tuple[list[float], Counter[str]]:
         def run() -> None:
             take_precedence()
             began: list[int] = []
+            renew_at = 100_000
             while core.next_frame < IN_PROCESS_S * array.info.sample_rate_hz:
                 block = array.read()
                 core.step(block)
                 began += [delivery.frame for delivery in block.deliveries if delivery.frame is not None]
-                if core.next_frame % 100_000 == 0:
+                if core.next_frame >= renew_at:
+                    renew_at += 100_000
                     core.submit(LeaseCommand("renew", "bench", lambda _: None, lease=leases[0].id))
             latencies.extend((frame - spike) / 25.0 for frame, spike in _paired(began, asked))
 

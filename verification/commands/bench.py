@@ -73,6 +73,11 @@ def add(commands: Any) -> None:
     )
     recorded.add_argument("--busy", type=int, metavar="N", help="processes that compute meanwhile (default 0)")
     recorded.add_argument("--folder", metavar="DIR", help="where the recording goes meanwhile")
+    arrays = bench.add_argument_group("of the detection")
+    arrays.add_argument(
+        "--cells", type=int, metavar="SEED", help="choice of cells of dense and sparse arrays (default 4)"
+    )
+    arrays.add_argument("--templates", metavar="DIR", help="only these cells, with another generator's templates")
     json_option(bench)
 
     soak = command(commands, "soak", _soak, "long run: check for growth of memory, descriptors or tasks")

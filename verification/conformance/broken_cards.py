@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from nerves.cards.contract import (
     Phase,
     Pulse,
     SelfCheck,
+    hand_over,
 )
 
 
@@ -57,6 +59,10 @@ class CardLayer:
     def stimulate(self, pulse: Pulse) -> None:
         """Pass on."""
         self.inner.stimulate(pulse)
+
+    def stimulate_together(self, pulses: tuple[Pulse, ...]) -> None:
+        """Pass on."""
+        hand_over(self.inner, pulses)
 
     def cancel(self) -> None:
         """Pass on."""
@@ -240,6 +246,42 @@ class _DropsWithoutReason(CardLayer):
         return replace(block, deliveries=tuple(Delivery(each.pulse, each.frame) for each in block.deliveries))
 
 
+class _Staggers(CardLayer):
+    def stimulate_together(self, pulses: tuple[Pulse, ...]) -> None:
+        for later, pulse in enumerate(pulses):
+            self.inner.stimulate(replace(pulse, at_frame=pulse.at_frame + later, not_after=pulse.not_after + later))
+
+
+class _DeliversAPart(CardLayer):
+    def stimulate_together(self, pulses: tuple[Pulse, ...]) -> None:
+        for pulse in pulses:
+            self.inner.stimulate(pulse)
+
+
+class _StatesASkewOnly(CardLayer):
+    @property
+    def stimulate_together(self) -> None:  # type: ignore[override]
+        raise AttributeError
+
+
+class _StatesNoSkew(CardLayer):
+    @property
+    def info(self) -> ArrayInfo:
+        return replace(self.inner.info, skew_us=None)
+
+
+class _StatesAJitter(CardLayer):
+    @property
+    def info(self) -> ArrayInfo:
+        return replace(self.inner.info, jitter_us=5600.0)
+
+
+class _StatesNoNumberAsJitter(CardLayer):
+    @property
+    def info(self) -> ArrayInfo:
+        return replace(self.inner.info, jitter_us=math.nan)
+
+
 class _IgnoresCancel(CardLayer):
     def cancel(self) -> None:
         """Do nothing."""
@@ -384,6 +426,12 @@ BROKEN = (
     BrokenCard("reports every pulse twice", "once", _ReportsTwice),
     BrokenCard("drops without a reason", "late", _DropsWithoutReason),
     BrokenCard("swallows reports", "once", _SwallowsPulses),
+    BrokenCard("staggers pulses that belong together", "together", _Staggers),
+    BrokenCard("delivers a part of pulses that belong together", "together", _DeliversAPart),
+    BrokenCard("states a skew and takes single pulses only", "together", _StatesASkewOnly),
+    BrokenCard("takes pulses together and states no skew", "together", _StatesNoSkew),
+    BrokenCard("has deadlines and states a jitter", "data-sheet", _StatesAJitter),
+    BrokenCard("states a jitter that is no number", "data-sheet", _StatesNoNumberAsJitter),
     BrokenCard("ignores cancel", "cancel", _IgnoresCancel),
     BrokenCard("delivers nothing after a cancel", "cancel", _CancelIsFinal),
     BrokenCard("ignores close", "close", _IgnoresClose),

@@ -22,6 +22,7 @@ class ArrayClock:
         self._rate = rate_hz
         self._offsets: deque[float] = deque(maxlen=NOTES)
         self._last = 0
+        self._shown = 0
 
     def note(self, next_frame: int, at_s: float) -> None:
         """Take in the clock of a message.
@@ -40,9 +41,10 @@ class ArrayClock:
             at_s: The time, by :func:`local_s` (s).
 
         Returns:
-            The frame; at most 0.25 s after the latest one that a message has named.
+            The frame; at most 0.25 s after the latest one that a message has named, and never before one that was returned.
         """
         if not self._offsets:
             return self._last
         estimate = round(max(self._offsets) + self._rate * at_s)
-        return max(0, min(estimate, self._last + round(STALL_S * self._rate)))
+        self._shown = max(self._shown, min(estimate, self._last + round(STALL_S * self._rate)))
+        return self._shown

@@ -19,13 +19,14 @@ class CultureSession(Protocol):
 
     nerves: NervesClient
     uv_per_unit: float
+    system_id: str
     feed: EngineFeed
 
     def timestamp(self) -> int: ...  # noqa: D102 (documented in CulturedNeurons)
     def get_channel_count(self) -> int: ...  # noqa: D102
     def get_frames_per_second(self) -> int: ...  # noqa: D102
-    def interrupt(self, channels: Channels) -> None: ...  # noqa: D102
+    def interrupt_from(self, channels: Channels, frame: int) -> None: ...  # noqa: D102
+    def margin_frames(self) -> int: ...  # noqa: D102
     def queue(self, step: StimOperation, begin: int = 0) -> None: ...  # noqa: D102
-    def settle(self, end: int) -> None: ...  # noqa: D102
     def detection(self, first: int, end: int, spikes: list[Sample], stims: list[Sample]) -> DetectionResult: ...  # noqa: D102
     def read_frames(self, count: int, first: int) -> NDArray[np.int16]: ...  # noqa: D102

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -62,21 +63,21 @@ class ChannelSet:
         """Return a hash of the channels."""
         return hash(self._channels)
 
-    def __or__(self, other: Self) -> Self:
+    def __or__(self, other: Channels) -> Self:
         """Return the channels of either."""
-        return type(self)(self._channels | other._channels)
+        return type(self)(self._channels | channel_set(other)._channels)
 
-    def __and__(self, other: Self) -> Self:
+    def __and__(self, other: Channels) -> Self:
         """Return the channels of both."""
-        return type(self)(self._channels & other._channels)
+        return type(self)(self._channels & channel_set(other)._channels)
 
-    def __xor__(self, other: Self) -> Self:
+    def __xor__(self, other: Channels) -> Self:
         """Return the channels of one of them only."""
-        return type(self)(self._channels ^ other._channels)
+        return type(self)(self._channels ^ channel_set(other)._channels)
 
-    def __sub__(self, other: Self) -> Self:
+    def __sub__(self, other: Channels) -> Self:
         """Return the channels that the other has not."""
-        return type(self)(self._channels - other._channels)
+        return type(self)(self._channels - channel_set(other)._channels)
 
     def __invert__(self) -> Self:
         """Return the other channels of an array of 64."""
@@ -119,11 +120,13 @@ class StimDesign:
         """Take durations (µs, whole multiples of 20) and currents (µA) in turn.
 
         Raises:
-            ValueError: Not one to three phases, a duration off the grid, more than 3 µA or 3 nC in a phase, or two phases of
-                the same sign after each other.
+            ValueError: Not one to three phases, a term that is not finite, a duration off the grid, more than 3 µA or 3 nC in
+                a phase, or two phases of the same sign after each other.
         """
         if len(terms) not in (2, 4, 6):
             raise ValueError(f"a design has 2, 4 or 6 terms (duration, current, …), not {len(terms)}")
+        if not all(math.isfinite(term) for term in terms):
+            raise ValueError(f"a design of {terms}; give finite durations (µs) and currents (µA)")
         phases = tuple((int(terms[n]), float(terms[n + 1])) for n in range(0, len(terms), 2))
         for at, (duration_us, current_ua) in enumerate(phases):
             if duration_us != terms[2 * at] or duration_us < STEP_US or duration_us % STEP_US:
@@ -176,10 +179,10 @@ class BurstDesign:
         """Check the terms.
 
         Raises:
-            ValueError: A negative count, or a rate out of range.
+            ValueError: A count that is negative or not whole, or a rate out of range.
         """
-        if self.burst_count < 0:
-            raise ValueError(f"a burst of {self.burst_count} pulses")
+        if self.burst_count < 0 or self.burst_count % 1 != 0:
+            raise ValueError(f"a burst of {self.burst_count} pulses; give a whole number")
         if not 0 < self.burst_hz <= MAX_BURST_HZ:
             raise ValueError(f"{self.burst_hz:g} Hz; the limit is {MAX_BURST_HZ:g} Hz")
 

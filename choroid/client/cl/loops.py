@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -10,9 +11,6 @@ from choroid.client.cl.readings import LoopTick
 
 if TYPE_CHECKING:
     from choroid.client.cl.culture import CultureSession
-
-MAX_TICKS_PER_SECOND = 1000
-"""Blocks of the engine in a second: more ticks would have nothing new to see."""
 
 REMOTE_TOLERANCE_S = 0.02
 """Lateness that is always allowed: what an ordinary operating system and a connection add."""
@@ -23,21 +21,36 @@ RECOVERY_S = 5.0
 class NeuronsLoop:
     """Yields ticks when they are iterated over. A body that is late by more than the tolerance ends the loop with
     TimeoutError.
+
+    Attributes:
+        frames_per_tick: Frames from one turn to the next.
+        start_timestamp: The first frame of the first turn; before that -1.
     """
+
+    frames_per_tick: int
+    start_timestamp: int
 
     def __init__(
         self,
         neurons: CultureSession,
         ticks_per_second: float,
+        stop_after_seconds: float | None,
         stop_after_ticks: int | None,
         ignore_jitter: bool,
         jitter_tolerance_frames: int,
     ) -> None:
         """Prepare the loop; see :meth:`CulturedNeurons.loop`."""
         rate = neurons.get_frames_per_second()
-        if not 0 < ticks_per_second <= MAX_TICKS_PER_SECOND:
-            raise ValueError(f"{ticks_per_second:g} ticks a second; give up to {MAX_TICKS_PER_SECOND}")
-        self.frames_per_tick = round(rate / ticks_per_second)
+        if not 0 < ticks_per_second <= rate:
+            raise ValueError(f"{ticks_per_second:g} ticks a second; give up to {rate}, one for each frame")
+        if stop_after_seconds is not None:
+            if stop_after_ticks is not None:
+                raise ValueError("give stop_after_seconds or stop_after_ticks, not both")
+            stop_after_ticks = math.ceil(stop_after_seconds * ticks_per_second)
+        if stop_after_ticks is not None and stop_after_ticks <= 0:
+            raise ValueError("a loop without a turn; give a length above 0")
+        self.frames_per_tick = int(rate // ticks_per_second)
+        self.start_timestamp = -1
         self._neurons = neurons
         self._left = stop_after_ticks
         self._ignore = ignore_jitter
@@ -53,7 +66,7 @@ class NeuronsLoop:
         Raises:
             TimeoutError: The body was late.
         """
-        self._next = self._neurons.timestamp()
+        self._next = self.start_timestamp = self._neurons.timestamp()
         self._neurons.feed.take()
         while not self._stopped and (self._left is None or self._iteration < self._left):
             late = self._late()
@@ -64,29 +77,43 @@ class NeuronsLoop:
                 )
             yield self._turn()
 
-    def run(self, callback: Callable[[LoopTick], object]) -> None:
+    @property
+    def duration_ticks(self) -> int:
+        """Return the number of turns that have begun."""
+        return self._iteration
+
+    @property
+    def duration_frames(self) -> int:
+        """Return the frames of the turns that have begun."""
+        return self._iteration * self.frames_per_tick
+
+    def approximate_duration_seconds(self) -> float:
+        """Return the length of the turns that have begun (s)."""
+        return self.duration_frames / self._neurons.get_frames_per_second()
+
+    def run(self, loop_body_callback: Callable[[LoopTick], object]) -> None:
         """Call a function with each tick.
 
         Args:
-            callback: The function; what it returns is not used.
+            loop_body_callback: The function; what it returns is not used.
 
         Raises:
             TimeoutError: A turn began too late.
         """
         for tick in self:
-            callback(tick)
+            loop_body_callback(tick)
 
     def stop(self) -> None:
         """End the loop after the present turn."""
         self._stopped = True
 
     def recover_from_jitter(
-        self, callback: Callable[[LoopTick], object] | None = None, timeout_seconds: float = RECOVERY_S
+        self, handle_recovery_tick: Callable[[LoopTick], object] | None = None, timeout_seconds: float = RECOVERY_S
     ) -> None:
         """Catch up after a long turn: pass each missed tick to a function, or drop it.
 
         Args:
-            callback: Called with each missed tick; None drops them.
+            handle_recovery_tick: Called with each missed tick; None drops them.
             timeout_seconds: Longest time to catch up, by the array's clock (s).
 
         Raises:
@@ -98,8 +125,8 @@ class NeuronsLoop:
             if self._neurons.timestamp() > until:
                 raise TimeoutError(f"the loop was still late after {timeout_seconds:g} s")
             tick = self._turn()
-            if callback is not None:
-                callback(tick)
+            if handle_recovery_tick is not None:
+                handle_recovery_tick(tick)
 
     def _late(self) -> int:
         """Return by how many frames the end of the next turn has passed; negative while it lies ahead."""
@@ -113,4 +140,4 @@ class NeuronsLoop:
         self._iteration += 1
         neurons = self._neurons
         analysis = neurons.detection(first, end, *neurons.feed.take())
-        return LoopTick(self, self._iteration - 1, first, end, analysis, neurons.read_frames)
+        return LoopTick(self, self._iteration - 1, end, end + self.frames_per_tick, analysis, neurons.read_frames)

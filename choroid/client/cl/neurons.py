@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import threading
@@ -13,15 +14,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from choroid.client.cl.clock import local_s
 from choroid.client.cl.control import Control
+from choroid.client.cl.data_streams import DataStream
 from choroid.client.cl.designs import BurstDesign, Channels, StimDesign, channel_set, design_of
-from choroid.client.cl.errors import ControlRequiredError
-from choroid.client.cl.feed import KEPT, SETTLED_S, EngineFeed, Sample
+from choroid.client.cl.errors import ControlRequiredError, UnsafeOperationError
+from choroid.client.cl.feed import KEPT, EngineFeed, Sample
 from choroid.client.cl.loops import NeuronsLoop
 from choroid.client.cl.plans import StimPlan
 from choroid.client.cl.queues import ChannelQueues, Placed, StimOperation, require_lead
 from choroid.client.cl.readings import AFTER, BEFORE, DetectionResult, Spike, Stim
-from choroid.client.cl.records import DataStream, NeuronsRecording, recording_file
+from choroid.client.cl.records import NeuronsRecording, recording_file
 from choroid.client.errors import NervesError
 from choroid.client.nerves import NervesClient
 from choroid.client.nerves_terms import FrameGap
@@ -32,6 +35,7 @@ SOURCE = "CHOROID_NERVES"
 MARGIN_S = 0.008
 """A planned beginning lies this far ahead of the clock: the request must arrive before it."""
 
+READY_WITHIN_S = 15.0
 MAX_READ_FRAMES = 25_000
 
 
@@ -47,7 +51,7 @@ def open_neurons(
 
     Args:
         take_control: Lease the channels; without it the program only reads.
-        wait_until_recordable: Has no effect: an engine that answers can be recorded.
+        wait_until_recordable: Wait until frames come.
         source: A client, or the path of `nerves.json`; by default the environment variable CHOROID_NERVES names it.
         channels: Which channels to lease; None means all.
         purpose: What the program is for; kept in the stimulation ledger.
@@ -58,9 +62,17 @@ def open_neurons(
     Raises:
         NervesError: The engine cannot be reached.
         ControlRequestError: Another agent has a channel, or this one may not stimulate it.
+        TimeoutError: No frame came within 15 s.
     """
     client = source if isinstance(source, NervesClient) else NervesClient.from_file(_source(source))
-    return CulturedNeurons(client, take_control, channels, purpose)
+    neurons = CulturedNeurons(client, take_control, channels, purpose)
+    if wait_until_recordable:
+        try:
+            neurons.wait_until_recordable()
+        except BaseException:
+            neurons.close()
+            raise
+    return neurons
 
 
 def get_system_attributes(source: Path | str | None = None) -> dict[str, Any]:
@@ -121,6 +133,8 @@ class CulturedNeurons:
         nerves: The client underneath.
         feed: What comes in in the background.
         uv_per_unit: Microvolts of one unit of a raw sample.
+        system_id: Name of the array.
+        refused: The stimulations that the governor refused or that were not delivered, with reasons.
     """
 
     def __init__(self, nerves: NervesClient, take_control: bool, channels: Iterable[int] | None, purpose: str) -> None:
@@ -128,19 +142,22 @@ class CulturedNeurons:
         self.nerves = nerves
         self._collects = gc.isenabled()
         self._control: Control | None = None
+        self._purpose = purpose
+        self.refused: list[str] = []
         self._recordings: list[NeuronsRecording] = []
         self._streams: dict[str, DataStream] = {}
         self._delivered: list[Sample] = []
         info = nerves.info()
         self._channels = info.electrodes
         self._rate = info.sample_rate_hz
+        self._wanted = list(range(info.electrodes)) if channels is None else sorted(set(channels))
         self.uv_per_unit = info.uv_per_unit
+        self.system_id = info.array
         self.feed = EngineFeed(nerves, self._rate, self._keep_control)
         self._queues = ChannelQueues(self._rate, round(MARGIN_S * self._rate))
         try:
             if take_control:
-                wanted = list(range(self._channels)) if channels is None else sorted(set(channels))
-                self._control = Control(nerves, wanted, purpose, self._note_delivered, self._again)
+                self.take_control()
         except BaseException:
             self.close()
             raise
@@ -158,21 +175,111 @@ class CulturedNeurons:
         """Cancel waiting pulses, end recordings, give the channels back and disconnect."""
         if self._collects:
             gc.enable()
+        first_error: Exception | None = None
         try:
             for recording in self._recordings:
                 if recording.status == "started":
-                    recording.stop()
-        finally:  # also when a recording ended with an error
-            if self._control is not None:
-                self._control.close()
+                    try:
+                        recording.stop()
+                    except Exception as error:  # the others are stopped as well
+                        first_error = first_error or error
+            if first_error is not None:
+                raise first_error
+        finally:
+            self.release_control()
             self.feed.close()
             self.nerves.close()
             self.feed.join()
 
-    @property
-    def refused(self) -> list[str]:
-        """Return the stimulations that the governor refused or that were not delivered, with reasons."""
-        return [] if self._control is None else self._control.refused
+    def has_control(self) -> bool:
+        """Return whether this program holds the lease on its channels: the engine has confirmed it within its 2 s."""
+        return self._control is not None and self._control.live
+
+    def take_control(self) -> None:
+        """Lease the channels; without effect if they are leased already.
+
+        Raises:
+            ControlRequestError: Another agent has a channel, or this one may not stimulate it.
+        """
+        if self._control is not None and not self._control.live:
+            self.release_control()
+        if self._control is None:
+            self._control = Control(
+                self.nerves,
+                self._wanted,
+                self._purpose,
+                self._note_delivered,
+                self._again,
+                self._queues.note_in_time,
+                self.refused,
+            )
+
+    def release_control(self) -> None:
+        """Cancel waiting pulses and give the channels back; without effect if they are not leased."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+            self._queues.free.clear()
+
+    def has_started(self) -> bool:
+        """Return whether the engine runs and sends frames."""
+        try:
+            return self.timestamp() > 0
+        except NervesError:
+            return False
+
+    is_readable = is_recordable = has_started
+
+    def wait_until_readable(self, timeout_seconds: float = READY_WITHIN_S) -> None:
+        """Wait until frames come.
+
+        Args:
+            timeout_seconds: Longest wait (s).
+
+        Raises:
+            TimeoutError: None came.
+        """
+        until, pause = local_s() + timeout_seconds, threading.Event()
+        while not self.has_started():
+            if local_s() > until:
+                raise TimeoutError(
+                    f"no frame came within {timeout_seconds:g} s. Next: look at the alarms of the rig for its card"
+                )
+            pause.wait(0.01)
+
+    wait_until_recordable = wait_until_readable
+    """This client records what it reads: whatever can be read can be recorded."""
+
+    def start(self) -> None:
+        """Require that the engine runs: a program cannot start it.
+
+        Raises:
+            UnsafeOperationError: It does not run.
+        """
+        if not self.has_started():
+            raise UnsafeOperationError("the engine does not run. Next: start it with `choroid run`")
+
+    def stop(self) -> None:
+        """Refuse: an engine that ran no more would end what others do with the tissue.
+
+        Raises:
+            UnsafeOperationError: Always.
+        """
+        raise UnsafeOperationError(
+            "a program cannot stop the engine, which others use as well. Next: close() ends this program's part of it"
+        )
+
+    def restart(self, timeout_seconds: float = READY_WITHIN_S, wait_until_recordable: bool = True) -> None:
+        """Refuse, as :meth:`stop`.
+
+        Args:
+            timeout_seconds: Not used.
+            wait_until_recordable: Not used.
+
+        Raises:
+            UnsafeOperationError: Always.
+        """
+        self.stop()
 
     def get_channel_count(self) -> int:
         """Return the number of channels."""
@@ -207,8 +314,24 @@ class CulturedNeurons:
         first = self.timestamp() if from_ts is None else from_ts
         if not analysis:
             return self.read_frames(frame_count, first)
-        self.settle(first + frame_count)
+        self.feed.settle(first + frame_count)
         return self.detection(first, first + frame_count, *self.feed.between(first, first + frame_count))
+
+    async def read_async(self, frame_count: int, from_ts: int | None = None, *, analysis: bool = False) -> Any:
+        """Read as :meth:`read`, while the other tasks of the event loop go on.
+
+        Args:
+            frame_count: How many frames.
+            from_ts: The first one; up to 5 s ago. None means from now on.
+            analysis: Whether to return spikes and pulses instead of samples.
+
+        Returns:
+            As :meth:`read`.
+
+        Raises:
+            NervesError: Frames are lost, or are not kept any more.
+        """
+        return await asyncio.to_thread(self.read, frame_count, from_ts, analysis=analysis)
 
     def loop(
         self,
@@ -221,7 +344,7 @@ class CulturedNeurons:
         """Return a closed loop; iterate over it, or call its `run`.
 
         Args:
-            ticks_per_second: At most 1000.
+            ticks_per_second: At most the frames in a second. Spikes come in blocks of 1 ms, however short a turn is.
             stop_after_seconds: Length of the loop, by the array's clock.
             stop_after_ticks: The same in turns.
             ignore_jitter: Whether to go on when the body was late.
@@ -229,10 +352,13 @@ class CulturedNeurons:
 
         Returns:
             The loop. It begins with its first turn, not here.
+
+        Raises:
+            ValueError: The rate is out of range, or the length is given twice or is not above 0.
         """
-        if stop_after_seconds is not None:
-            stop_after_ticks = round(stop_after_seconds * ticks_per_second)
-        return NeuronsLoop(self, ticks_per_second, stop_after_ticks, ignore_jitter, jitter_tolerance_frames)
+        return NeuronsLoop(
+            self, ticks_per_second, stop_after_seconds, stop_after_ticks, ignore_jitter, jitter_tolerance_frames
+        )
 
     def stim(
         self,
@@ -267,9 +393,21 @@ class CulturedNeurons:
         Raises:
             ControlRequiredError: The program has no control.
         """
+        self.interrupt_from(channels, 0)
+
+    def interrupt_from(self, channels: Channels, frame: int) -> None:
+        """Cancel what waits on channels from a frame on.
+
+        Args:
+            channels: The channels, as for :meth:`interrupt`.
+            frame: The frame; 0 means at once. Pulses of a request that begins earlier are cancelled up to 50 ms after it.
+
+        Raises:
+            ControlRequiredError: The program has no control.
+        """
         found = channel_set(channels)
-        self._require_control().interrupt(set(found))
-        self._queues.interrupt(found)
+        self._require_control().interrupt(set(found), frame)
+        self._queues.interrupt(found, frame)
 
     def interrupt_then_stim(
         self,
@@ -321,13 +459,13 @@ class CulturedNeurons:
         include_spikes: bool = True,
         include_stims: bool = True,
         include_raw_samples: bool = True,
-        include_data_streams: bool = True,
+        include_data_streams: bool | Iterable[str] = True,
         exclude_data_streams: Iterable[str] = (),
     ) -> NeuronsRecording:
-        """Record into a file of this machine, from now or up to 5 s ago on; the end of the connection ends it too.
+        """Record into an HDF5 file of this machine, from now or up to 5 s ago on; the end of the connection ends it too.
 
         Args:
-            file_suffix: End of the file's name.
+            file_suffix: End of the file's name; None means `recording`.
             file_location: Folder; None means the working directory.
             from_seconds_ago: Where to begin.
             from_frames_ago: The same in frames.
@@ -338,27 +476,34 @@ class CulturedNeurons:
             include_spikes: Whether to write spikes.
             include_stims: Whether to write delivered pulses.
             include_raw_samples: Whether to write frames.
-            include_data_streams: Whether to write data streams.
+            include_data_streams: Whether to write data streams, or the names of those to write.
             exclude_data_streams: Names of data streams to leave out.
 
         Returns:
             The recording, which runs.
+
+        Raises:
+            ValueError: The suffix is no plain name, or the attributes are too large together.
+            TypeError: An attribute has no form in JSON.
+            MissingPackage: h5py is not installed.
         """
         ago = round((from_seconds_ago or 0.0) * self._rate) + (from_frames_ago or 0)
         first = max(0, self.timestamp() - ago) if from_timestamp is None else from_timestamp
         if stop_after_seconds is not None:
             stop_after_frames = round(stop_after_seconds * self._rate)
         left_out = set(exclude_data_streams)
+        chosen = include_data_streams if isinstance(include_data_streams, bool) else set(include_data_streams)
         include = {
             "spikes": include_spikes,
             "stims": include_stims,
             "raw_samples": include_raw_samples,
-            "data_streams": include_data_streams,
+            "data_streams": bool(chosen),
         }
-        file = recording_file(file_location, file_suffix, first)
+        file = recording_file(file_location, file_suffix)
 
         def streams() -> list[DataStream]:
-            return [stream for stream in self._streams.values() if stream.name not in left_out]
+            named = self._streams.keys() if isinstance(chosen, bool) else chosen
+            return [stream for name, stream in self._streams.items() if name in named and name not in left_out]
 
         recording = NeuronsRecording(self, file, first, stop_after_frames, attributes, include, streams)
         self._recordings.append(recording)
@@ -375,19 +520,27 @@ class CulturedNeurons:
             The empty stream.
 
         Raises:
-            ValueError: There is one of this name.
+            ValueError: There is one of this name, the name cannot be that of a group in HDF5, or the attributes are too large
+                together.
+            TypeError: An attribute has no form in JSON.
         """
         if name in self._streams:
             raise ValueError(f"there is a data stream {name!r} already")
+        if name in ("", ".", "..") or {"/", "\0"} & set(name):
+            raise ValueError(f"{name!r} cannot name a data stream; next: take letters, digits, `_` and `-`")
         stream = self._streams[name] = DataStream(name, attributes)
         return stream
+
+    def margin_frames(self) -> int:
+        """Return how far ahead of the clock a plan begins, so that its requests arrive in time (frames)."""
+        return self._queues.margin_frames
 
     def queue(self, step: StimOperation, begin: int = 0) -> None:
         """Queue one step, and send it.
 
         Args:
             step: A stimulation or a synchronisation.
-            begin: Earliest frame of a planned step; 0 means as soon as possible.
+            begin: The frame from which a plan counts; 0 means as soon as possible.
 
         Raises:
             ControlRequiredError: The program has no control.
@@ -415,16 +568,6 @@ class CulturedNeurons:
             self._control.wait(timeout_seconds)
         delivered, self._delivered = self._delivered, []
         return [Stim(frame, channel) for frame, channel in sorted(delivered)]
-
-    def settle(self, end: int) -> None:
-        """Wait until every spike before a frame has been reported.
-
-        Args:
-            end: The frame, by the array's clock; the wait ends 4 ms after it.
-        """
-        pause = threading.Event()
-        while (ahead := end + round(SETTLED_S * self._rate) - self.timestamp()) > 0:
-            pause.wait(ahead / self._rate)
 
     def detection(self, first: int, end: int, spikes: list[Sample], stims: list[Sample]) -> DetectionResult:
         """Return spikes and pulses as the result of a range of frames.
@@ -486,10 +629,15 @@ class CulturedNeurons:
 
     def _require_control(self) -> Control:
         if self._control is None:
-            raise ControlRequiredError("the program has no control; next: open(take_control=True)")
+            raise ControlRequiredError(
+                "the program has no control; `refused` has the reason if it was lost. Next: take_control()"
+            )
         return self._control
 
     def _keep_control(self) -> None:
         control = getattr(self, "_control", None)
         if control is not None:
-            control.keep()
+            control.keep(self.feed.clock.at(local_s()))
+            if control.closed and self._control is control:
+                self._control = None
+                self._queues.free.clear()

@@ -45,7 +45,7 @@ class AsyncCulturedNeurons:
         """Yield the ticks of a loop.
 
         Args:
-            ticks_per_second: At most 1000.
+            ticks_per_second: At most the frames in a second. Spikes come in blocks of 1 ms, however short a turn is.
             options: The other arguments of :meth:`CulturedNeurons.loop`.
 
         Yields:
@@ -94,7 +94,7 @@ async def open_async(
 
     Args:
         take_control: Lease the channels; without it the program only reads.
-        wait_until_recordable: Has no effect: an engine that answers can be recorded.
+        wait_until_recordable: Wait until frames come.
         source: A client, or the path of `nerves.json`; by default the environment variable CHOROID_NERVES names it.
         channels: Which channels to lease; None means all.
         purpose: What the program is for; kept in the stimulation ledger.
@@ -105,6 +105,7 @@ async def open_async(
     Raises:
         NervesError: The engine cannot be reached.
         ControlRequestError: Another agent has a channel, or this one may not stimulate it.
+        TimeoutError: No frame came within 15 s.
     """
     neurons = await asyncio.to_thread(
         open_neurons, take_control, wait_until_recordable, source=source, channels=channels, purpose=purpose

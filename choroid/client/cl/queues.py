@@ -18,6 +18,9 @@ MAX_TRIES = 4
 MAX_MARGIN_S = 0.25
 """A slow connection, or a busy machine, makes the margin grow up to this."""
 
+IN_TIME = 50
+"""After so many requests in time in a row the margin is halved, down to what it was first."""
+
 MAX_AHEAD_S = 55.0
 """The engine plans pulses at most a minute ahead."""
 
@@ -35,17 +38,18 @@ class Placed:
     tries: int = 0
     """How often it came too late for its frame, and was planned again."""
     fixed: bool = False
-    """Whether a program has set the frame, so that it is not planned again."""
+    """Whether it belongs to a plan: it begins at its frame exactly or not at all, and is not planned again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StimOperation:
-    """Describes one step of a plan: a stimulation, or (without a design) a synchronisation."""
+    """Describes one step of a plan: a stimulation, or (without a design) a synchronisation or an interruption."""
 
     channels: ChannelSet
     design: StimDesign | None = None
     burst: BurstDesign | None = None
     lead_us: float = 0.0
+    interrupts: bool = False
 
 
 @dataclass(slots=True)
@@ -56,6 +60,19 @@ class ChannelQueues:
     margin_frames: int
     """How far ahead of the clock a planned beginning lies, so that the request arrives in time."""
     free: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    _min_frames: int = field(init=False)
+    _in_time: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Keep the first margin."""
+        self._min_frames = self.margin_frames
+
+    def note_in_time(self) -> None:
+        """Count a request that reached the engine before its frame; many in a row let the margin shrink again."""
+        self._in_time += 1
+        if self._in_time >= IN_TIME:
+            self._in_time = 0
+            self.margin_frames = max(self._min_frames, self.margin_frames // 2)
 
     def place(self, step: StimOperation, now: int, begin: int = 0) -> Placed | None:
         """Queue one step.
@@ -63,7 +80,7 @@ class ChannelQueues:
         Args:
             step: What to do.
             now: The array's clock.
-            begin: Earliest frame; 0 means now.
+            begin: The frame from which the plan counts, which the step keeps whatever the time is; 0 means now.
 
         Returns:
             The call to the engine, or none.
@@ -81,9 +98,8 @@ class ChannelQueues:
             return None
         idle = start <= now and not begin
         lead = round(step.lead_us * 1e-6 * self.rate_hz)
-        at_frame = max(start, begin + lead) if not idle else now + max(lead, self.margin_frames)
-        if not idle:
-            at_frame = max(at_frame, now + self.margin_frames)
+        soonest = begin + lead if begin else now + (max(lead, self.margin_frames) if idle else self.margin_frames)
+        at_frame = max(start, soonest)
         period = self.period_frames(step.burst)
         end = at_frame + period * pulses + round((SOON_LATE_S if idle else LATE_S) * self.rate_hz)
         if end - now > MAX_AHEAD_S * self.rate_hz:
@@ -104,22 +120,26 @@ class ChannelQueues:
         Returns:
             The call with a later frame; None when its frame is fixed, or was changed four times already.
         """
-        if late.fixed or late.tries >= MAX_TRIES:
+        self._in_time = 0
+        if late.tries >= MAX_TRIES:
             return None
         self.margin_frames = min(2 * self.margin_frames, round(MAX_MARGIN_S * self.rate_hz))
+        if late.fixed:
+            return None
         at_frame = now + self.margin_frames
         for channel in late.channels:
             self.free[channel] = max(self.free[channel], at_frame + late.pulses * late.period_frames)
         return replace(late, at_frame=at_frame, tries=late.tries + 1)
 
-    def interrupt(self, channels: ChannelSet) -> None:
+    def interrupt(self, channels: ChannelSet, frame: int = 0) -> None:
         """Free channels from what waits on them.
 
         Args:
             channels: The channels.
+            frame: From this frame on; 0 means at once.
         """
         for channel in channels:
-            self.free[channel] = 0
+            self.free[channel] = min(self.free[channel], frame)
 
     def period_frames(self, burst: BurstDesign | None) -> int:
         """Return the time from one pulse to the next.

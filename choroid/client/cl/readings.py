@@ -59,10 +59,23 @@ class DetectionResult:
     spikes: list[Spike]
     stims: list[Stim]
 
+    @property
+    def timestamp(self) -> int:
+        """Return the first frame; `start_timestamp` is the newer name."""
+        return self.start_timestamp
+
 
 @dataclass(frozen=True, slots=True)
 class LoopTick:
-    """Holds what one turn of a loop has read."""
+    """Holds what one turn of a loop has read.
+
+    Attributes:
+        loop: The loop.
+        iteration: Number of the turn, from 0 on.
+        iteration_timestamp: The frame at which the body begins: the first one after those that were read.
+        iteration_next_timestamp: The frame at which the next body begins.
+        analysis: Spikes and pulses of the frames before the body.
+    """
 
     loop: Any
     iteration: int
@@ -72,6 +85,11 @@ class LoopTick:
     _read: Callable[[int, int], NDArray[np.int16]] = field(repr=False, compare=False)
 
     @property
+    def timestamp(self) -> int:
+        """Return the first frame that was read; `analysis.start_timestamp` is the newer name."""
+        return self.analysis.start_timestamp
+
+    @property
     def frames(self) -> NDArray[np.int16]:
         """Return the raw frames of this turn, shape (frames, channels); waits up to 10 ms for the engine to send them."""
-        return self._read(self.iteration_next_timestamp - self.iteration_timestamp, self.iteration_timestamp)
+        return self._read(self.iteration_timestamp - self.timestamp, self.timestamp)

@@ -134,6 +134,10 @@ class InfoReply(_message.Message):
     IMPEDANCE_KOHM_FIELD_NUMBER: _builtins.int
     REPLAY_FIELD_NUMBER: _builtins.int
     STIMULATES_FIELD_NUMBER: _builtins.int
+    SKEW_US_FIELD_NUMBER: _builtins.int
+    JITTER_US_FIELD_NUMBER: _builtins.int
+    GEOMETRY_FIELD_NUMBER: _builtins.int
+    REFLEX_LATENCY_FRAMES_FIELD_NUMBER: _builtins.int
     array: _builtins.str
     electrodes: _builtins.int
     sample_rate_hz: _builtins.float
@@ -148,6 +152,14 @@ class InfoReply(_message.Message):
     """The frames are those of a recording that is replayed, not of the tissue that the rig has now."""
     stimulates: _builtins.bool
     """Whether the card can stimulate; an input-only one drops every pulse."""
+    skew_us: _builtins.float
+    """The longest time between the beginnings of the pulses of one request, by the card's data sheet. Not set: the card takes single
+    pulses only, and requests for several electrodes are refused.
+    """
+    jitter_us: _builtins.float
+    """How much later than its frame a pulse may begin, by the card's data sheet: no request may allow less."""
+    reflex_latency_frames: _builtins.int
+    """Frames from the trough of a spike to the frame in which an uploaded reflex sees it, without the wait for the end of its bin."""
     @_builtins.property
     def envelope(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """The envelope's limits by name; the unit is in each name."""
@@ -155,6 +167,10 @@ class InfoReply(_message.Message):
     @_builtins.property
     def impedance_kohm(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """Impedance of each electrode in kiloohm; 0 where it is not known."""
+
+    @_builtins.property
+    def geometry(self) -> Global___Geometry:
+        """Where the electrodes are. Not set: it is not known."""
 
     def __init__(
         self,
@@ -173,14 +189,84 @@ class InfoReply(_message.Message):
         impedance_kohm: _abc.Iterable[_builtins.float] | None = ...,
         replay: _builtins.bool = ...,
         stimulates: _builtins.bool = ...,
+        skew_us: _builtins.float | None = ...,
+        jitter_us: _builtins.float = ...,
+        geometry: Global___Geometry | None = ...,
+        reflex_latency_frames: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_skew_us", b"_skew_us", "geometry", b"geometry", "skew_us", b"skew_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_skew_us", b"_skew_us", "array", b"array", "current_step_ua", b"current_step_ua", "diameter_um", b"diameter_um", "electrodes", b"electrodes", "envelope", b"envelope", "geometry", b"geometry", "impedance_kohm", b"impedance_kohm", "jitter_us", b"jitter_us", "lead_frames", b"lead_frames", "material", b"material", "reflex_latency_frames", b"reflex_latency_frames", "replay", b"replay", "sample_rate_hz", b"sample_rate_hz", "simulated", b"simulated", "skew_us", b"skew_us", "stimulates", b"stimulates", "time_step_us", b"time_step_us", "uv_per_unit", b"uv_per_unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__skew_us: _TypeAlias = _typing.Literal["skew_us"]  # noqa: Y015
+    _WhichOneofArgType__skew_us: _TypeAlias = _typing.Literal["_skew_us", b"_skew_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__skew_us) -> _WhichOneofReturnType__skew_us | None: ...
+
+Global___InfoReply: _TypeAlias = InfoReply  # noqa: Y015
+
+@_typing.final
+class Geometry(_message.Message):
+    """Geometry of an array: one entry for each electrode, in micrometres; x to the right, y up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    X_UM_FIELD_NUMBER: _builtins.int
+    Y_UM_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    WIDTH_UM_FIELD_NUMBER: _builtins.int
+    HEIGHT_UM_FIELD_NUMBER: _builtins.int
+    SHANK_FIELD_NUMBER: _builtins.int
+    PAD_FIELD_NUMBER: _builtins.int
+    MODULE_FIELD_NUMBER: _builtins.int
+    REFERENCE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    module: _builtins.str
+    """Name of the chip or probe."""
+    reference: _builtins.str
+    """What the reference electrode is."""
+    source: _builtins.str
+    """Who says so: the rig file, the recording; a simulated array says that it is assumed."""
+    @_builtins.property
+    def x_um(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def y_um(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """circle, square or rect."""
+
+    @_builtins.property
+    def width_um(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """A circle has its diameter as width and height."""
+
+    @_builtins.property
+    def height_um(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def shank(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def pad(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the electrodes on the chip."""
+
+    def __init__(
+        self,
+        *,
+        x_um: _abc.Iterable[_builtins.float] | None = ...,
+        y_um: _abc.Iterable[_builtins.float] | None = ...,
+        shape: _abc.Iterable[_builtins.str] | None = ...,
+        width_um: _abc.Iterable[_builtins.float] | None = ...,
+        height_um: _abc.Iterable[_builtins.float] | None = ...,
+        shank: _abc.Iterable[_builtins.str] | None = ...,
+        pad: _abc.Iterable[_builtins.str] | None = ...,
+        module: _builtins.str = ...,
+        reference: _builtins.str = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["array", b"array", "current_step_ua", b"current_step_ua", "diameter_um", b"diameter_um", "electrodes", b"electrodes", "envelope", b"envelope", "impedance_kohm", b"impedance_kohm", "lead_frames", b"lead_frames", "material", b"material", "replay", b"replay", "sample_rate_hz", b"sample_rate_hz", "simulated", b"simulated", "stimulates", b"stimulates", "time_step_us", b"time_step_us", "uv_per_unit", b"uv_per_unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["height_um", b"height_um", "module", b"module", "pad", b"pad", "reference", b"reference", "shank", b"shank", "shape", b"shape", "source", b"source", "width_um", b"width_um", "x_um", b"x_um", "y_um", b"y_um"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___InfoReply: _TypeAlias = InfoReply  # noqa: Y015
+Global___Geometry: _TypeAlias = Geometry  # noqa: Y015
 
 @_typing.final
 class StatusRequest(_message.Message):
@@ -297,6 +383,9 @@ class SummaryReply(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     CARD_FAULTS_FIELD_NUMBER: _builtins.int
     RECORDING_PROBLEM_FIELD_NUMBER: _builtins.int
+    MUTED_FIELD_NUMBER: _builtins.int
+    WATCHED_S_FIELD_NUMBER: _builtins.int
+    ARTEFACTS_FIELD_NUMBER: _builtins.int
     frame: _builtins.int
     mean_active_hz: _builtins.float
     active_electrodes: _builtins.int
@@ -305,6 +394,10 @@ class SummaryReply(_message.Message):
     """Electrodes on which spikes could be detected; active_electrodes and mean_active_hz are of these only."""
     recording_problem: _builtins.str
     """What the open recording lacks or will lack, or why the latest one ended by itself; empty while recordings are whole."""
+    watched_s: _builtins.float
+    """Time since the engine started for which there are frames (s)."""
+    artefacts: _builtins.int
+    """Crossings rejected as artefacts."""
     @_builtins.property
     def rates_hz(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     @_builtins.property
@@ -325,6 +418,10 @@ class SummaryReply(_message.Message):
     def card_faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___CardFault]:
         """What of the electrode card does not work at present."""
 
+    @_builtins.property
+    def muted(self) -> _containers.RepeatedCompositeFieldContainer[Global___Muted]:
+        """Time in which nothing could be detected since the engine started, one entry for each cause."""
+
     def __init__(
         self,
         *,
@@ -340,14 +437,43 @@ class SummaryReply(_message.Message):
         metrics: Global___ArrayMetrics | None = ...,
         card_faults: _abc.Iterable[Global___CardFault] | None = ...,
         recording_problem: _builtins.str = ...,
+        muted: _abc.Iterable[Global___Muted] | None = ...,
+        watched_s: _builtins.float = ...,
+        artefacts: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "welfare", b"welfare"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "card_faults", b"card_faults", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "metrics", b"metrics", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "recording_problem", b"recording_problem", "states", b"states", "welfare", b"welfare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "artefacts", b"artefacts", "card_faults", b"card_faults", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "metrics", b"metrics", "muted", b"muted", "noise_uv", b"noise_uv", "observed_electrodes", b"observed_electrodes", "rates_hz", b"rates_hz", "recording_problem", b"recording_problem", "states", b"states", "watched_s", b"watched_s", "welfare", b"welfare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SummaryReply: _TypeAlias = SummaryReply  # noqa: Y015
+
+@_typing.final
+class Muted(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAUSE_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    cause: _builtins.str
+    """STIMULATION, ARTEFACT, RAIL, FLAT, NOISE or START."""
+    @_builtins.property
+    def seconds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Seconds, by electrode."""
+
+    def __init__(
+        self,
+        *,
+        cause: _builtins.str = ...,
+        seconds: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Muted: _TypeAlias = Muted  # noqa: Y015
 
 @_typing.final
 class CardFault(_message.Message):
@@ -1350,7 +1476,9 @@ class StimulateRequest(_message.Message):
     was. Kept in the ledger, so also after a restart of the engine.
     """
     @_builtins.property
-    def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def electrodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """On several electrodes each pulse begins in one frame, or on none of them."""
+
     @_builtins.property
     def phases(self) -> _containers.RepeatedCompositeFieldContainer[Global___Phase]: ...
     def __init__(
@@ -1530,6 +1658,7 @@ class ReflexRequest(_message.Message):
     PURPOSE_FIELD_NUMBER: _builtins.int
     MIN_INTERVAL_FRAMES_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    BIN_FRAMES_FIELD_NUMBER: _builtins.int
     lease: _builtins.str
     """Of the first message only: the lease and its fencing token, 1 to 16 designs, what it is for, and the frames from one request
     to the next (at least 5 ms).
@@ -1539,6 +1668,8 @@ class ReflexRequest(_message.Message):
     min_interval_frames: _builtins.int
     model: _builtins.bytes
     """A part of the ONNX file, at most 60,000 bytes; all parts together at most 1 MiB."""
+    bin_frames: _builtins.int
+    """Of the first message only: frames of one bin of its input, rounded up to whole blocks of the card; 0: those of 1 ms."""
     @_builtins.property
     def designs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PulseDesign]: ...
     def __init__(
@@ -1550,10 +1681,11 @@ class ReflexRequest(_message.Message):
         purpose: _builtins.str = ...,
         min_interval_frames: _builtins.int = ...,
         model: _builtins.bytes = ...,
+        bin_frames: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["designs", b"designs", "fence", b"fence", "lease", b"lease", "min_interval_frames", b"min_interval_frames", "model", b"model", "purpose", b"purpose"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bin_frames", b"bin_frames", "designs", b"designs", "fence", b"fence", "lease", b"lease", "min_interval_frames", b"min_interval_frames", "model", b"model", "purpose", b"purpose"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1571,15 +1703,18 @@ class ReflexReport(_message.Message):
     LATE_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
     running: _builtins.bool
     ended: _builtins.str
     """Why it has ended, or does not run."""
     calls: _builtins.int
-    """Blocks in which the graph was started; those in which it gave no answer in time, so that nothing was asked for."""
+    """Blocks in which the graph was started; those of them in which it gave no answer in time, so that nothing was asked for."""
     late: _builtins.int
     requests: _builtins.int
     """Requests for stimulation, and those that the governor accepted."""
     accepted: _builtins.int
+    blocks: _builtins.int
+    """All blocks since it began; in those that are no calls it was still at work on an earlier one."""
     def __init__(
         self,
         *,
@@ -1589,10 +1724,11 @@ class ReflexReport(_message.Message):
         late: _builtins.int = ...,
         requests: _builtins.int = ...,
         accepted: _builtins.int = ...,
+        blocks: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "calls", b"calls", "ended", b"ended", "late", b"late", "requests", b"requests", "running", b"running"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "blocks", b"blocks", "calls", b"calls", "ended", b"ended", "late", b"late", "requests", b"requests", "running", b"running"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

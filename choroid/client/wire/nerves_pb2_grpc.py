@@ -189,7 +189,7 @@ class NervesServicer:
 
     def HoldLease(self, request_iterator, context):
         """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
-        heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+        heartbeat for 30 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
         Scope: stimulate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -198,7 +198,7 @@ class NervesServicer:
 
     def AcquireLease(self, request, context):
         """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
-        it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
+        it, and one that is answered at the decision may only ask for pulses within the next 30 ms. Scope: stimulate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

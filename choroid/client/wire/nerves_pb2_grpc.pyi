@@ -55,12 +55,12 @@ class NervesStub:
     """Events since a number: ended leases, muted channels, gaps, permit, stops, alarms. Scope: read."""
     HoldLease: _grpc.StreamStreamMultiCallable[_nerves_pb2.HoldRequest, _nerves_pb2.LeaseReply]
     """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
-    heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+    heartbeat for 30 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
     Scope: stimulate.
     """
     AcquireLease: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.AcquireLeaseRequest, _nerves_pb2.LeaseReply]
     """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
-    it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
+    it, and one that is answered at the decision may only ask for pulses within the next 30 ms. Scope: stimulate.
     """
     RenewLease: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.RenewLeaseRequest, _nerves_pb2.LeaseReply]
     """Renew a lease: its time begins again. Scope: stimulate."""
@@ -100,12 +100,12 @@ class NervesAsyncStub(NervesStub):
     """Events since a number: ended leases, muted channels, gaps, permit, stops, alarms. Scope: read."""
     HoldLease: _aio.StreamStreamMultiCallable[_nerves_pb2.HoldRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
     """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
-    heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+    heartbeat for 30 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
     Scope: stimulate.
     """
     AcquireLease: _aio.UnaryUnaryMultiCallable[_nerves_pb2.AcquireLeaseRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
     """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
-    it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
+    it, and one that is answered at the decision may only ask for pulses within the next 30 ms. Scope: stimulate.
     """
     RenewLease: _aio.UnaryUnaryMultiCallable[_nerves_pb2.RenewLeaseRequest, _nerves_pb2.LeaseReply]  # type: ignore[assignment]
     """Renew a lease: its time begins again. Scope: stimulate."""
@@ -202,7 +202,7 @@ class NervesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_nerves_pb2.LeaseReply], _abc.AsyncIterator[_nerves_pb2.LeaseReply]]:
         """A lease that lives no longer than this call. The first message acquires it; each further one is a heartbeat. Without a
-        heartbeat for 40 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
+        heartbeat for 30 ms no pulse is delivered; after the lease's time to live, or when the call ends, the lease ends.
         Scope: stimulate.
         """
 
@@ -213,7 +213,7 @@ class NervesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_nerves_pb2.LeaseReply, _abc.Awaitable[_nerves_pb2.LeaseReply]]:
         """A lease without a heartbeat: prefer HoldLease. A Stimulate call under it that is cut off takes its waiting pulses with
-        it, and one that is answered at the decision may only ask for pulses within the next 40 ms. Scope: stimulate.
+        it, and one that is answered at the decision may only ask for pulses within the next 30 ms. Scope: stimulate.
         """
 
     @_abc_1.abstractmethod

@@ -61,7 +61,10 @@ class AlarmLevels:
     def _ask(self, of: Part) -> None:
         if of.causes is None:
             return
-        causes = {(str(kind), str(source)): str(detail) for (kind, source), detail in of.causes().items()}
+        if (present := of.causes()) == {}:
+            self._of_parts.pop(of.name, None)
+            return
+        causes = {(str(kind), str(source)): str(detail) for (kind, source), detail in present.items()}
         if unknown := sorted({kind for kind, _ in causes} - DEFINITIONS.keys()):
             raise ValueError(
                 f"no alarm is called {', '.join(unknown)}. Next: define it in controller/alarms/definitions.py"

@@ -28,6 +28,7 @@ export interface HubModel {
   connected_count: number;
   members: MemberModel[];
   tissues: OfferedTissueModel[];
+  work: WorkLeaseModel[];
   boards: RankingModel[];
   log: HeadModel;
 }
@@ -118,4 +119,26 @@ export interface WitnessModel {
   rows: number;
   utc: string;
   trouble: string;
+}
+
+export interface WorkLeaseModel {
+  lease: string;
+  job: string;
+  holder: string;
+  state: string;
+  reason: string;
+  engine: string;
+  preset: string;
+  outer_steps: number;
+  ranks: WorkRankModel[];
+}
+
+export interface WorkRankModel {
+  member: string;
+  state: string;
+  outer: number;
+  loss: number | null;
+  sent_bytes: number;
+  scores: Record<string, number>;
+  reason: string;
 }

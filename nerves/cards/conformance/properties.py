@@ -11,9 +11,11 @@ import numpy as np
 
 from drivers.conformance.trying import NotApplicable, expect
 from nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
-from nerves.cards.contract import ArrayInfo, CardState, Delivery, ElectrodeCard, FrameBlock, Phase, Pulse
+from nerves.cards.contract import ArrayInfo, CardState, Delivery, ElectrodeCard, FrameBlock, Phase, Pulse, hand_over
 
 BLOCKS = 40
+TOGETHER = 6
+"""Beginnings of several pulses that are tried: half of them ahead, half as soon as possible."""
 MAX_BACKLOG_S = 3.0
 """How far behind the hardware a reader may begin (s)."""
 MIN_WAIT_S = 0.05
@@ -83,7 +85,7 @@ def _late(bench: CardBench, info: ArrayInfo) -> int:
     return 0 if bench.exact else math.ceil(bench.within_s * info.sample_rate_hz)
 
 
-def data_sheet(_: CardBench, stage: CardStage) -> None:
+def data_sheet(bench: CardBench, stage: CardStage) -> None:
     """Every figure of the data sheet is usable."""
     info = stage.card.info
     expect(bool(info.name), "it has no name")
@@ -93,6 +95,11 @@ def data_sheet(_: CardBench, stage: CardStage) -> None:
         expect(math.isfinite(value) and value > 0, f"{name} is {value}")
     expect(1 <= info.block_frames <= info.sample_rate_hz, f"a block has {info.block_frames} frames")
     expect(info.lead_frames >= 0, f"lead_frames is {info.lead_frames}")
+    expect(math.isfinite(info.jitter_us) and info.jitter_us >= 0, f"jitter_us is {info.jitter_us}")
+    if info.geometry is not None:
+        expect(len(info.geometry.x_um) == info.electrodes, f"its geometry has {len(info.geometry.x_um)} electrodes")
+    exact = "hits the exact frame" if bench.exact else "begins a pulse after its frame"
+    expect(bench.exact == (info.jitter_us == 0), f"it {exact}, and states a jitter of {info.jitter_us} µs")
     expect(stage.card.state is CardState.CONNECTED, f"a sound card is {stage.card.state}")
 
 
@@ -225,6 +232,59 @@ def once(bench: CardBench, stage: CardStage) -> None:
     began = [report.frame for report in reports if report.frame is not None]
     true = [pulse.frame for pulse in stage.received()]
     expect(sorted(began) == sorted(true), f"it reports {began}; true: {true}")
+
+
+def together(bench: CardBench, stage: CardStage) -> None:
+    """Pulses that belong together begin in one frame, ahead or as soon as possible, or none of them begins."""
+    info, card = _stimulating(stage), stage.card
+    if not hasattr(card, "stimulate_together"):
+        expect(info.skew_us is None, f"it states a skew of {info.skew_us} µs and takes single pulses only")
+        raise NotApplicable("it takes single pulses only")
+    skew_us = math.inf if info.skew_us is None else info.skew_us
+    frame_us = 1e6 / info.sample_rate_hz
+    expect(0 <= skew_us <= frame_us, f"it states a skew of {info.skew_us} µs; a frame lasts {frame_us:g} µs")
+    _read(card, 0.01)
+    ahead = round(bench.ahead_s * info.sample_rate_hz)
+    for turn in range(TOGETHER):
+        before = len(stage.received())
+        soon = turn % 2 == 1
+        at = card.now_frame() + (0 if soon else ahead)
+        pulses = _several(bench, 10 * turn, at, at + ahead + _late(bench, info) if soon else at + _late(bench, info))
+        hand_over(card, pulses)
+        reports = _reports(_read(card, 2 * bench.ahead_s + 2 * _late(bench, info) / info.sample_rate_hz + 0.1))
+        expect(
+            sorted(report.pulse.id for report in reports) == [pulse.id for pulse in pulses],
+            f"{len(pulses)} pulses were handed over together; it reports {reports}",
+        )
+        began = {report.frame for report in reports}
+        expect(len(began) == 1, f"pulses that belong together began at {began}")
+        expect(None not in began, f"it dropped sound pulses that belong together: {reports[0].why}")
+        true = stage.received()[before:]
+        expect({pulse.frame for pulse in true} == began, f"it reports frames {began}; true: {true}")
+        expect(len(true) == len(pulses), f"{len(pulses)} pulses belong together; {len(true)} were delivered")
+    before = len(stage.received())
+    at = card.now_frame() + ahead
+    sound = _several(bench, 100, at, at + _late(bench, info))
+    for number in range(len(sound)):
+        pulses = [
+            replace(pulse, phases=(Phase(pulse.phases[0].duration_us, -10 * info.max_current_ua), *pulse.phases[1:]))
+            if pulse is sound[number]
+            else pulse
+            for pulse in sound
+        ]
+        hand_over(card, [replace(pulse, id=pulse.id + 10 * number) for pulse in pulses])
+    reports = _reports(_read(card, 2 * bench.ahead_s + _late(bench, info) / info.sample_rate_hz + 0.1))
+    expect(len(reports) == len(sound) ** 2, f"{len(sound) ** 2} pulses were handed over, {len(reports)} reported")
+    expect(
+        all(report.frame is None and report.why for report in reports), f"one of several cannot be delivered: {reports}"
+    )
+    expect(len(stage.received()) == before, "it delivers a part of pulses that belong together")
+
+
+def _several(bench: CardBench, number: int, at_frame: int, not_after: int) -> list[Pulse]:
+    """Return pulses that belong together, on all electrodes of the bench."""
+    electrodes = (bench.electrode, *bench.others)
+    return [Pulse(number + k, electrode, bench.phases, at_frame, not_after) for k, electrode in enumerate(electrodes)]
 
 
 def cancel(bench: CardBench, stage: CardStage) -> None:
@@ -389,6 +449,7 @@ PROPERTIES: Mapping[str, CardProperty] = MappingProxyType(
         "as-it-is": CardProperty("drops what it cannot deliver exactly", as_it_is),
         "late": CardProperty("never delivers a pulse too late", late),
         "once": CardProperty("reports each pulse once", once),
+        "together": CardProperty("begins pulses that belong together in one frame, or none of them", together),
         "cancel": CardProperty("drops cancelled pulses", cancel),
         "close": CardProperty("is silent once it is closed", close),
         "faults": CardProperty("reports hardware that does not work, and its recovery", faults),

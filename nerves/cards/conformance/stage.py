@@ -79,6 +79,8 @@ class CardBench:
     open: Callable[[], AbstractContextManager[CardStage]]
     electrode: int = 0
     """An electrode that may be stimulated."""
+    others: tuple[int, ...] = (1, 2, 3)
+    """Electrodes that may be stimulated together with it."""
     phases: tuple[Phase, ...] = (Phase(200.0, -1.0), Phase(200.0, 1.0))
     """A pulse that the card can deliver."""
     faults: tuple[tuple[CardState, tuple[int, ...]], ...] = ()

@@ -37,8 +37,8 @@ class HostedStage:
 
     def received(self) -> list[TruePulse]:
         """Return what the array received."""
-        shift = self._inner._lost
-        return [TruePulse(electrode, frame + shift, phases) for electrode, frame, phases in self._array.received]
+        found = zip(self._array.received, self._array.moved, strict=True)
+        return [TruePulse(electrode, frame + moved, phases) for (electrode, frame, phases), moved in found]
 
     def idle(self, seconds: float) -> None:
         """Read nothing for some time."""

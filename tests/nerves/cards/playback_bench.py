@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
-from nerves.cards.contract import CardState, FrameBlock, Frames
+from nerves.cards.contract import CardState, Delivery, FrameBlock, Frames
+from nerves.cards.geometry import ArrayGeometry
 from nerves.cards.playback import PlaybackCard, ReplayStretch
 from tests.nerves.bench import VirtualCrystal
 
@@ -29,6 +30,8 @@ class KnownRecording:
     uv_per_unit: float = 0.195
     simulated: bool = False
     broken: bool = False
+    geometry: ArrayGeometry | None = None
+    deliveries: tuple[Delivery, ...] = ()
 
     @property
     def stretches(self) -> tuple[ReplayStretch, ...]:

@@ -26,6 +26,8 @@ class WitnessedArray(SimulatedArray):
         self.shift: Callable[[], int] = lambda: 0
         """Returns by how much the card's numbers are ahead: a busy machine loses frames more than once."""
         self.received: list[tuple[int, int, tuple[Phase, ...]]] = []
+        self.moved: list[int] = []
+        """By how much the card's numbers were ahead when each pulse was received."""
         self.lost = 0
 
     def generate(self, frames: int) -> NDArray[np.int16]:
@@ -39,6 +41,7 @@ class WitnessedArray(SimulatedArray):
         """Stimulate, and write it down."""
         super().stimulate(electrode, at_frame, phases)
         self.received.append((electrode, at_frame, tuple(Phase(us, ua) for us, ua in phases)))
+        self.moved.append(self.shift())
 
 
 class SimulatedStage:

@@ -47,6 +47,14 @@ def test_C5_every_card_has_a_form_an_entry_and_a_far_end_for_a_simulated_link() 
     assert SIMULATED_HZ == SAMPLE_RATE_HZ
 
 
+def test_the_blocks_of_the_simulated_card_are_as_long_as_the_rig_file_says() -> None:
+    for keys, frames in (({}, 25), ({"options": {"block": "0.2 ms"}}, 5)):
+        opened = open_card(card_config(nerves(**keys), 1, Path()))
+        assert opened.card.info.block_frames == len(opened.card.read().samples) == frames
+        opened.card.close()
+        opened.close()
+
+
 def test_N5_a_card_behind_a_simulated_link_reads_its_array() -> None:
     opened = open_card(card_config(nerves(card="intan-rhx"), 3, Path()))
     try:

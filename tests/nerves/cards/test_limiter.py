@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
 import pytest
 
 from nerves.cards.limiter import SECOND_US, LimiterLimits, StimulationLimiter
-from nerves.envelope import DENSITY_UC_CM2, Envelope, disc_area_cm2
+from nerves.cards.remote import MAX_SAID
+from nerves.envelope import DENSITY_UC_CM2, HARD, Envelope, disc_area_cm2
 
 LIMITS = LimiterLimits.of("Pt", 30.0)
 PULSE = ((200.0, -1.0), (200.0, 1.0))
@@ -107,6 +109,55 @@ def test_N1_no_sequence_breaks_a_limit(seed: int) -> None:
         assert all(at - each[0] >= limits.interval_us for each in own if each[0] != at)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_N1_no_order_in_which_pulses_are_handed_over_breaks_a_limit(seed: int) -> None:
+    rng = random.Random(seed)
+    limits = LimiterLimits(
+        400_000, second_fc=2_000_000, array_second_fc=6_000_000, session_us=4_000_000, rest_us=900_000
+    )
+    made = limiter(limits)
+    admitted: list[tuple[int, int, float]] = []
+    refusals: set[str] = set()
+    now = 0
+    for _ in range(8_000):
+        now += rng.randrange(4_000)
+        at, us = now + rng.randrange(1_200_000), rng.choice((60.0, 200.0))
+        electrode = rng.randrange(8)
+        made.alive(now)
+        late = rng.choice((0, 1_000, 10_000))
+        why = made.admit(electrode, ((us, -1.0), (us, 1.0)), at, at + late, now)
+        if why:
+            refusals.add(why.removesuffix(f"electrode {electrode} in a second"))
+        else:
+            admitted.append((at + rng.randint(0, late), electrode, 2 * us * 1000))
+    assert any("without a rest" in why for why in refusals)
+    assert any("before a pulse" in why for why in refusals)
+    admitted.sort()
+    begin = last = admitted[0][0]
+    longest = 0
+    for at, electrode, _ in admitted:
+        begin = at if at - last >= limits.rest_us else begin
+        longest, last = max(longest, at - begin), at
+        window = [each for each in admitted if at - SECOND_US < each[0] <= at]
+        own = [each for each in window if each[1] == electrode]
+        assert sum(each[2] for each in window) <= limits.array_second_fc
+        assert sum(each[2] for each in own) <= limits.second_fc
+        assert all(at - each[0] >= limits.interval_us for each in own if each[0] != at)
+    assert 0.9 * limits.session_us < longest <= limits.session_us
+
+
+def test_N9_a_pulse_that_cuts_a_rest_is_refused_though_it_comes_after_a_later_one() -> None:
+    made = limiter()
+    for second in range(0, 1_301, 100):
+        assert admit(made, at_us=second * SECOND_US) == ""
+    assert "without a rest" in admit(made, at_us=1_321 * SECOND_US)
+    after = 1_300 * SECOND_US + LIMITS.rest_us + 1_500
+    assert admit(made, at_us=after) == ""  # handed over before one that begins earlier
+    assert "without a rest" in admit(made, electrode=1, at_us=after - 500_000)
+    assert admit(made, electrode=1, at_us=after + 500_000) == ""
+    assert "before a pulse" in admit(made, electrode=2, at_us=after - 2 * SECOND_US)
+
+
 @pytest.mark.parametrize("material", ["Pt", "PtIr", "TiN"])
 @pytest.mark.parametrize("diameter_um", [10.0, 30.0, 200.0])
 def test_N1_the_limiter_lets_pass_what_the_governor_may_allow_and_little_more(
@@ -122,3 +173,16 @@ def test_N1_the_limiter_lets_pass_what_the_governor_may_allow_and_little_more(
     assert envelope.net_pc * 1e3 < limits.net_fc
     assert math.isclose(envelope.net_share, limits.net_per_mille / 2000)
     assert envelope.phase_us_max <= limits.phase_us
+    assert envelope.session_s * 1e6 < limits.session_us <= 1.3 * envelope.session_s * 1e6
+    assert 0.8 * envelope.rest_s * 1e6 < limits.rest_us < envelope.rest_s * 1e6
+
+
+def test_N9_no_operator_may_sign_a_session_that_the_limiter_cuts_short() -> None:
+    assert HARD["session_s"] * 1e6 < LimiterLimits.of("Pt", 30.0).session_us
+    assert Envelope().rest_s * 1e6 > LimiterLimits.of("Pt", 30.0).rest_us
+
+
+def test_N9_the_a_message_to_the_card_process_holds_all_pulses_that_may_begin_together() -> None:
+    long = [(499.123456789012, -20.123456789012)] * 3
+    pulses = [(10**12, 100_000, long, 2**53, 2**53)] * int(HARD["at_once"])
+    assert len(json.dumps({"pulses": pulses})) < MAX_SAID

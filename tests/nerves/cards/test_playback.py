@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from choroid.running.card_process import CardProcess
 from choroid.running.cards import open_card
 from choroid.running.nerves_handle import card_config
 from controller.rig.description import Nerves
 from nerves.cards.conformance.examine import examine_card
 from nerves.cards.conformance.properties import PROPERTIES
-from nerves.cards.contract import CardRefused, CardState, FrameBlock
+from nerves.cards.contract import CardRefused, CardState, Delivery, FrameBlock
 from nerves.cards.playback import PlaybackCard
 from nerves.core import Core
+from nerves.detections import ALL, Blank
 from nerves.envelope import Envelope
+from nerves.governor import Request
 from nerves.ledger import StimulationLedger
-from tests.nerves.bench import VirtualCrystal
+from tests.nerves.bench import PULSE, VirtualCrystal
 from tests.nerves.cards.playback_bench import ELECTRODES, PLAYBACK, RATE, KnownRecording, noise
 from tests.nerves.cards.recorded_files import write_intan, write_nwb, write_spikeglx
 from tests.nerves.recording.record import recorded_bench
@@ -27,7 +31,7 @@ from verification.conformance.broken_cards import BROKEN, BrokenCard
 
 SAMPLES = noise(0.064, seed=9)[:, :4]
 """1,280 frames: ten blocks of Intan."""
-LEFT_OUT = {"gap", "delivery", "as-it-is", "late", "once", "cancel", "close", "stalled", "impedance"}
+LEFT_OUT = {"gap", "delivery", "as-it-is", "late", "once", "together", "cancel", "close", "stalled", "impedance"}
 """Properties of cards that stimulate, lose frames or measure."""
 ONLY_RECORDS = ("data-sheet", "frames", "clock", "self-test", "input-only")
 
@@ -156,6 +160,63 @@ def test_N6_choroid_s_own_recording_is_replayed_with_its_gap(tmp_path: Path) -> 
     assert np.array_equal(got[0], first.read(first.first_frame, first.first_frame + len(got[0])))
     after = got[second.first_frame - first.first_frame]
     assert np.array_equal(after, second.read(second.first_frame, second.first_frame + len(after)))
+
+
+class Blanked:
+    """Keeps what the core blanks."""
+
+    def __init__(self) -> None:
+        self.blanks: list[Blank] = []
+
+    def blanked(self, blanks: Sequence[Blank]) -> None:
+        self.blanks += blanks
+
+    def decided(self, *_: object) -> None:
+        raise AssertionError("a replay decides nothing")
+
+    def fates(self, rows: object) -> None:
+        raise AssertionError("a replay has no pulses of its own")
+
+
+def test_pulses_of_a_recording_are_replayed_as_deliveries_through_the_card_process_and_blanked(tmp_path: Path) -> None:
+    with recorded_bench(tmp_path, electrodes=8) as bench:
+        bench.begin()
+        bench.run(3.0)  # a busy machine begins to read late: what came before the first read is skipped
+        lease = bench.lab.lease(0, 1, 5)
+        for electrodes in ((0, 5), (1,)):
+            bench.lab.ask(Request("agent", lease.id, electrodes, PULSE))
+            bench.run(0.2)
+        recording = bench.end()
+    begun = sorted(int(frame) for frame in recording.table("fates")["frame"] if frame >= 0)
+    assert len(begun) == 3
+    first = recording.segments[0].first_frame
+    end = recording.segments[-1].end_frame - first
+    nerves = Nerves.model_validate(
+        {"card": "playback", "link": f"file:{recording.path}", "electrodes": 8}
+        | {"sample_rate": "25 kHz", "diameter": "30 um"}
+    )
+    card = CardProcess(card_config(nerves, 1, tmp_path))
+    core = Core(card, StimulationLedger(tmp_path / "l.db", card.info, "2026-01-01T00:00:00Z"), Envelope())
+    got: list[Delivery] = []
+    watched = Blanked()
+    core.watch_stimulation(watched)
+    try:
+        while core.next_frame < end:
+            block = card.read()
+            got += block.deliveries
+            core.step(block)
+    finally:
+        core.close()
+        card.close()
+    assert [each.frame for each in got] == [frame - first for frame in begun]
+    assert sorted((each.frame, each.pulse.electrode) for each in got) == [
+        (begun[0] - first, 0), (begun[1] - first, 5), (begun[2] - first, 1),
+    ]  # fmt: skip
+    assert all(each.pulse.phases == PULSE and each.pulse.id < 0 for each in got)
+    assert core.delivered == 0, "nothing was asked of this engine"
+    assert [(blank.electrode, blank.first_frame) for blank in watched.blanks] == [
+        where for each in got for where in ((ALL, each.frame), (each.pulse.electrode, each.frame))
+    ]
 
 
 def test_N1_the_engine_refuses_stimulation_of_a_replay_with_the_reason(tmp_path: Path) -> None:

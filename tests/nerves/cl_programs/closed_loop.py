@@ -20,4 +20,4 @@ with cl.open() as neurons:
             answers.append(tick.iteration_timestamp, {"spikes": len(tick.analysis.spikes)})
     neurons.wait_for_stims()
     recording.stop()
-    print(ticks, spikes, recording.file)
+    print(ticks, spikes, recording.file["path"])

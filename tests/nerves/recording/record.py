@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nerves.cards.contract import FrameBlock
+from nerves.cards.geometry import ArrayGeometry
 from nerves.recording.handover import HandoverReceiver, HandoverSender, make_memory
 from nerves.recording.layout import RecordingPlan
 from nerves.recording.recorded import ArrayRecording, recordings
@@ -83,10 +84,15 @@ class RecordedBench:
 
 @contextmanager
 def recorded_bench(
-    folder: Path, *, electrodes: int = 4, buffer_bytes: int = 8 << 20, **plan: Any
+    folder: Path,
+    *,
+    electrodes: int = 4,
+    buffer_bytes: int = 8 << 20,
+    geometry: ArrayGeometry | None = None,
+    **plan: Any,
 ) -> Iterator[RecordedBench]:
     """Yield a bench whose recordings go to `folder`."""
-    lab = Bench(folder.parent / f"{folder.name}.db", electrodes=electrodes)
+    lab = Bench(folder.parent / f"{folder.name}.db", electrodes=electrodes, geometry=geometry)
     planned = RecordingPlan(str(folder), min_free_bytes=0.0, identity=IDENTITY, **plan)
 
     def utc_us() -> int:

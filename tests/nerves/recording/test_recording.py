@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 import time
@@ -15,10 +16,10 @@ import pytest
 import spikeinterface.core as si
 import zarr
 
-from nerves.cards.contract import CardFault, CardState, FrameBlock
+from nerves.cards.contract import ArrayInfo, CardFault, CardState, FrameBlock
 from nerves.detector import NO_SPIKES
 from nerves.governor import Request
-from nerves.recording import quota, store
+from nerves.recording import quota, service, store
 from nerves.recording.layout import FateCode, GapCause
 from nerves.recording.recorded import ArrayRecording, recordings
 from tests.nerves.bench import PULSE
@@ -308,3 +309,22 @@ def test_a_block_without_frames_is_passed_over(tmp_path: Path) -> None:
             [{"state": "stalled", "electrodes": [0, 1], "text": "no frames arrive"}],
             [],
         ]
+
+
+def test_the_buffer_is_as_long_as_the_memory_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(electrodes: int, free_bytes: float) -> int:
+        info = ArrayInfo("array", electrodes, 25_000.0, 0.2, "Pt", 30.0, 25, 25, 1.0, 1.0, 5.0, simulated=True)
+        return service.buffer_bytes(info, free_bytes)
+
+    assert of(32, 32e9) == 40 * 25_000 * 2 * 32
+    assert of(4096, 32e9) == 512 << 20
+    assert of(4096, 2e9) == 250_000_000
+    assert of(1, 32e9) == of(4096, 1e6) == 16 << 20
+    monkeypatch.setattr(service, "MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(service, "CONTAINER", tmp_path)
+    assert service.free_memory_bytes() == math.inf
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:  2000 kB\n")
+    (tmp_path / "memory.current").write_text("500\n")
+    for limit, free in (("max", 2_048_000.0), ("1500", 1000.0)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        assert service.free_memory_bytes() == free

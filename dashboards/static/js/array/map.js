@@ -1,7 +1,9 @@
-// The electrode map: one cell for each electrode in the order of their numbers, coloured by a figure or by state.
+// The electrode map: one cell for each electrode, coloured by a figure or by state. Cells lie as the electrodes do,
+// y up; where their positions are not known, in the order of their numbers.
 
 import { h, setText } from "../dom.js";
 import { fixed } from "../format.js";
+import { neighbour, placesOf } from "./places.js";
 import { FIGURES, MARKS, rangeOf, shareOf, words } from "./scale.js";
 
 /** @import { ElectrodesModel } from "../../../types/api.d.ts" */
@@ -23,9 +25,9 @@ export class ElectrodeMap {
    * @param {(electrode: number) => void} onSelect
    */
   constructor(box, legend, electrodes, onSelect) {
+    this.box = box;
     this.legend = legend;
     this.onSelect = onSelect;
-    this.columns = Math.ceil(Math.sqrt(electrodes));
     this.selected = 0;
     this.figure = "rate";
     /** @type {ElectrodesModel | null} */
@@ -39,13 +41,11 @@ export class ElectrodeMap {
         "aria-label": `Electrode ${electrode}`,
       }),
     );
-    box.style.setProperty("--columns", String(this.columns));
     box.classList.toggle("large", electrodes > LARGE);
-    box.setAttribute("aria-rowcount", String(Math.ceil(electrodes / this.columns)));
-    box.setAttribute("aria-colcount", String(this.columns));
-    for (let first = 0; first < electrodes; first += this.columns) {
-      box.append(h("div", { role: "row" }, this.cells.slice(first, first + this.columns)));
-    }
+    this.placed = "";
+    /** @type {import("./places.js").Place[]} */
+    this.places = [];
+    this.place([], []);
     box.addEventListener("click", (event) => this.clicked(event.target));
     box.addEventListener("keydown", (event) => this.pressed(event));
   }
@@ -55,16 +55,43 @@ export class ElectrodeMap {
     if (target instanceof HTMLButtonElement) this.select(Number(target.dataset.electrode));
   }
 
+  /**
+   * Lay the cells as the electrodes lie. Nothing happens while that does not change.
+   * @param {(number | null)[]} xUm
+   * @param {(number | null)[]} yUm - up
+   */
+  place(xUm, yUm) {
+    const key = `${xUm.join()};${yUm.join()}`;
+    if (key === this.placed) return;
+    this.placed = key;
+    this.places = placesOf(this.cells.length, xUm, yUm);
+    const columns = Math.max(...this.places.map(({ column }) => column)) + 1;
+    const rows = Math.max(...this.places.map(({ row }) => row)) + 1;
+    this.box.style.setProperty("--columns", String(columns));
+    this.box.style.setProperty("--rows", String(rows));
+    this.box.setAttribute("aria-rowcount", String(rows));
+    this.box.setAttribute("aria-colcount", String(columns));
+    const lines = Array.from({ length: rows }, () => h("div", { role: "row" }));
+    const order = this.cells.map((_, electrode) => electrode);
+    order.sort((one, other) => this.places[one].column - this.places[other].column);
+    for (const electrode of order) {
+      const { row, column } = this.places[electrode];
+      this.cells[electrode].style.gridColumn = String(column + 1);
+      this.cells[electrode].setAttribute("aria-colindex", String(column + 1));
+      lines[row].append(this.cells[electrode]);
+    }
+    this.box.replaceChildren(...lines);
+  }
+
   /** @param {KeyboardEvent} event */
   pressed(event) {
     const last = this.cells.length - 1;
-    const [right, down] = KEYS[event.key] ?? [0, 0];
-    let to = this.selected + right + down * this.columns;
+    const step = KEYS[event.key];
+    let to = step ? neighbour(this.places, this.selected, step) : this.selected;
     if (event.key === "Home") to = 0;
     else if (event.key === "End") to = last;
-    else if (!right && !down) return;
+    else if (!step) return;
     event.preventDefault();
-    if (to < 0 || to > last) return;
     this.select(to);
     this.cells[to].focus();
   }
@@ -88,6 +115,7 @@ export class ElectrodeMap {
   /** @param {ElectrodesModel} table */
   update(table) {
     this.table = table;
+    this.place(table.x_um, table.y_um);
     this.draw();
   }
 

@@ -13,7 +13,7 @@ import { WaveformPlot } from "./waveforms.js";
 
 const PERIOD_MS = 2000;
 /** Shown of the selected electrode, with its state. */
-const FACTS = ["rate", "amplitude", "noise", "impedance", "deviation"];
+const FACTS = ["rate", "amplitude", "noise", "impedance", "deviation", "muted"];
 
 export class ArrayPanel {
   /** @param {Rig & { electrodes: number }} rig */
@@ -82,6 +82,7 @@ export class ArrayPanel {
     if (!table || !answers) return;
     this.table = table;
     this.map.update(table);
+    setText(byId("array-geometry"), table.geometry || "Positions are not known: cells in the order of the numbers.");
     this.describe();
   }
 
@@ -114,7 +115,11 @@ export class ArrayPanel {
       ([figure, value]) =>
         `${/** @type {any} */ (figure).name} ${words(/** @type {any} */ (figure), /** @type {any} */ (value))}`,
     );
-    setText(byId("array-words"), [table.states[electrode], ...facts].join(" · "));
+    const causes = Object.entries(table.muted_by)
+      .filter(([, shares]) => shares[electrode])
+      .map(([cause, shares]) => `${cause} ${words(FIGURES.muted, shares[electrode])}`);
+    const muted = causes.length ? ` (${causes.join(", ")})` : "";
+    setText(byId("array-words"), [table.states[electrode], ...facts].join(" · ") + muted);
   }
 }
 

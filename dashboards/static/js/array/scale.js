@@ -20,6 +20,7 @@ export const FIGURES = {
   noise: { name: "Noise", unit: "µV", digits: 1, values: (table) => table.noise_uv },
   impedance: { name: "Impedance", unit: "kΩ", digits: 0, values: (table) => table.impedances_kohm },
   deviation: { name: "Deviation", unit: "spreads", digits: 1, signed: true, values: (table) => table.deviation },
+  muted: { name: "Muted", unit: "%", digits: 2, values: (table) => table.muted_pct },
 };
 
 /** States in which nothing is detected, with the letter that marks them. @type {Record<string, string>} */

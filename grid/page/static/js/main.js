@@ -6,6 +6,7 @@ import { counted, utc } from "./format.js";
 import { log } from "./log.js";
 import { members } from "./members.js";
 import { tissues } from "./tissues.js";
+import { work } from "./work.js";
 
 /** @import { HubModel } from "../../types/api.d.ts" */
 
@@ -32,6 +33,7 @@ function draw(state) {
   const all = counted(state.members_count, "member or laboratory", "members and laboratories");
   byId("summary").textContent = `${all}, ${state.connected_count} connected · ${utc(state.utc)}`;
   show("tissues", state.tissues, tissues);
+  show("work", state.work, work);
   show("members", { members: state.members, all: state.members_count }, members);
   show("boards", state.boards, boards);
   show("log", state.log, log);

@@ -1,4 +1,4 @@
-"""Serve the page. Idle and slow connections cannot stop it: their number and their time are bounded."""
+"""Serve HTTP. Idle and slow connections cannot stop it: their number and their time are bounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD_WITHIN_S = 10
 QUEUE = 1024
 
 
-async def serve_page(app: ASGIApp, listening: socket.socket) -> None:
+async def serve(app: ASGIApp, listening: socket.socket) -> None:
     """Serve `app` on `listening` until cancelled."""
     config = uvicorn.Config(
         app,
@@ -58,8 +58,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise GridError(
-            f"the page cannot be served on {host}:{port} ({error.strerror}). Likely cause: another program has that port."
-            " Next: choose another with --port"
+            f"nothing can be served on {host}:{port} ({error.strerror}). Likely cause: another program has that port."
+            " Next: choose another with --port where the command has it, or end it"
         ) from None
     return listening
 
