@@ -407,9 +407,10 @@ def test_texts_that_look_like_pickles_stay_texts(tmp_path: Path) -> None:
 def test_plots_of_a_recording(neurons: cl.CulturedNeurons, tmp_path: Path) -> None:
     from matplotlib import pyplot
 
+    recording = neurons.record("plots", tmp_path)
     reads = (neurons.read(RATE, analysis=True).spikes for _ in range(60))
     found = next(filter(len, reads))
-    recording = neurons.record("plots", tmp_path, from_seconds_ago=3.0, stop_after_seconds=2.0)
+    recording.stop()
     recording.wait_until_stopped()
     with recording.open() as view:
         view.plot_spikes_and_stims(save_path=str(tmp_path / "events.png"), limit_to_channels=[1, 2])

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import numpy as np
-
 from choroid.running.simulated_card import SimulatedCard, simulated_card
 from nerves.cards.conformance.stage import CardStage, TruePulse
 from nerves.cards.contract import CardState, FrameBlock, Frames
@@ -30,10 +28,7 @@ class HostedStage:
 
     def truth(self, block: FrameBlock) -> Frames:
         """Return what the array gave under these numbers."""
-        for number, samples in reversed(self._array.given):
-            if number == block.first_frame and len(block.samples):
-                return samples
-        return np.full((len(block.samples), self._array.electrodes), 32_767, np.int16)
+        return self._array.truth(block.first_frame, block)
 
     def received(self) -> list[TruePulse]:
         """Return what the array received."""

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
 from nerves.cards.conformance.stage import CardBench, CardStage, TruePulse
 from nerves.cards.contract import CardState, FrameBlock, Frames
 from nerves.cards.rhx import RhxCard
@@ -34,10 +32,7 @@ class RhxStage:
 
     def truth(self, block: FrameBlock) -> Frames:
         """Return what the array gave under these numbers."""
-        for number, samples in reversed(self._array.given):
-            if number + self._shift() == block.first_frame and len(block.samples):
-                return samples
-        return np.full((len(block.samples), ELECTRODES), 32_767, np.int16)
+        return self._array.truth(block.first_frame - self._shift(), block)
 
     def received(self) -> list[TruePulse]:
         """Return what the array received."""

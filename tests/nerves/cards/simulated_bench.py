@@ -23,6 +23,7 @@ class WitnessedArray(SimulatedArray):
     def __init__(self, electrodes: int, seed: int) -> None:
         super().__init__(electrodes, seed)
         self.given: list[tuple[int, NDArray[np.int16]]] = []
+        self._by_number: dict[int, NDArray[np.int16]] = {}
         self.shift: Callable[[], int] = lambda: 0
         """Returns by how much the card's numbers are ahead: a busy machine loses frames more than once."""
         self.received: list[tuple[int, int, tuple[Phase, ...]]] = []
@@ -35,7 +36,22 @@ class WitnessedArray(SimulatedArray):
         first = self.next_frame + self.shift()
         out = super().generate(frames)
         self.given.append((first, out.copy()))
+        if frames:
+            self._by_number[first] = self.given[-1][1]
         return out
+
+    def truth(self, first: int, block: FrameBlock) -> NDArray[np.int16]:
+        """Return what was given last from this number on, in one look: a reader must not fall behind by a search.
+
+        Args:
+            first: Number of the first frame as the array counts it.
+            block: The block to judge.
+
+        Returns:
+            The samples; if none were given, values that no block has.
+        """
+        none = np.full((len(block.samples), self.electrodes), 32_767, np.int16)
+        return self._by_number.get(first, none) if len(block.samples) else none
 
     def stimulate(self, electrode: int, at_frame: int, phases: Sequence[tuple[float, float]]) -> None:
         """Stimulate, and write it down."""
@@ -55,11 +71,7 @@ class SimulatedStage:
 
     def truth(self, block: FrameBlock) -> Frames:
         """Return what the array gave under these numbers."""
-        first = block.first_frame - self._lost
-        for number, samples in self._array.given:
-            if number == first:
-                return samples
-        return np.full((len(block.samples), self._array.electrodes), 32_767, np.int16)
+        return self._array.truth(block.first_frame - self._lost, block)
 
     def received(self) -> list[TruePulse]:
         """Return what the array received, by the crystal's numbers."""
