@@ -52,6 +52,7 @@ def test_the_wheel_holds_the_clients_and_nothing_else(wheel: Path) -> None:
     assert {line.partition("<")[0].partition(">")[0] for line in needed if "extra" not in line} == set(NEEDED)
 
 
+@pytest.mark.long
 async def test_an_agent_with_the_client_alone_talks_with_the_tissue(wheel: Path, tmp_path: Path) -> None:
     python = await asyncio.to_thread(environment, *pinned())
     place = tmp_path / "site"

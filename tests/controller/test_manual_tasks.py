@@ -141,6 +141,7 @@ def test_a_plate_stands_for_its_wells_and_a_rig_without_tasks_keeps_its_hash(tmp
     assert effective_hash(rig) != effective_hash(without)
 
 
+@pytest.mark.long
 def test_the_technician_comes_for_a_task_that_is_due_and_renews_the_medium(tmp_path: Path) -> None:
     task = {"text": "feed each well", "every": "6 h", "grace": "90 min", "feeds": ["plate"]}
     path = plate(tmp_path, upkeep={"tasks": {"feed": task}}, safety={})

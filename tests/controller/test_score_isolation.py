@@ -254,6 +254,7 @@ def bench(tmp_path: Path) -> Iterator[WildBench]:
     found.journal.close()
 
 
+@pytest.mark.long
 def test_any_input_of_every_score_gives_a_value_or_a_reason(bench: WildBench) -> None:
     """Baselines, estimate and findings go on from example to example: what one leaves behind must not harm the next."""
 

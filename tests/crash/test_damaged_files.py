@@ -267,7 +267,10 @@ def _must_tell(name: str, damage: Callable[[Path], None]) -> bool:
     return damage is not emptied or name in ("journal.db", "credentials.json")
 
 
-@pytest.mark.parametrize("damage", [garbage, directory, dead_link])
+@pytest.mark.parametrize(
+    "damage",
+    [pytest.param(garbage, marks=pytest.mark.long), pytest.param(directory, marks=pytest.mark.long), dead_link],
+)
 def test_A11_guard_and_controller_start_with_every_other_file_damaged(
     damage: Callable[[Path], None], left: Path, tmp_path: Path
 ) -> None:

@@ -99,7 +99,7 @@ def _said(bench: Bench) -> str:
     return (bench.data.parent / "run.log").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("how", MOUNTS)
+@pytest.mark.parametrize("how", [pytest.param(how, marks=pytest.mark.long) if how != "full" else how for how in MOUNTS])
 def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_nor_guard(how: str, bench: Bench) -> None:
     process = _run_there(bench, MOUNTS[how])
     until(lambda: process.poll() is not None or _answers(bench), "the controller's page answers")
@@ -201,6 +201,7 @@ def test_A11_a_disk_that_fails_only_at_fsync_is_not_used(tmp_path: Path) -> None
     assert [path.name for path in data.iterdir()] == ["emergency-stop.json"], "the trial leaves no file"
 
 
+@pytest.mark.long
 def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_next_to_the_former_guard(
     bench: Bench,
 ) -> None:

@@ -83,6 +83,9 @@ class SelectorValve(Actuator):
 
     async def status(self) -> Status:
         await asyncio.sleep(0.02)
+        return self.present()
+
+    def present(self) -> Status:
         return LevelStatus(self.level, self.level)
 
     def _look(self) -> None:

@@ -171,6 +171,7 @@ async def _killed(recipe: Recipe, path: Path, die_at: int, *, before: bool, down
     await second.gone()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("before", "downtime_s"), [(True, 400.0), (False, 3.0)], ids=["before-late", "after-at-once"])
 def test_E4_F2_two_branches_killed_at_every_journal_boundary(before: bool, downtime_s: float, tmp_path: Path) -> None:
     made = written(tmp_path)

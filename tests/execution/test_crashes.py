@@ -80,6 +80,7 @@ async def _killed(path: Path, die_at: int | None, *, before: bool, downtime_s: f
     await second.gone()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("before", "downtime_s"), [(True, 600.0), (False, 3.0)], ids=["before-late", "after-at-once"])
 def test_E4_F2_killed_at_every_journal_boundary(before: bool, downtime_s: float, tmp_path: Path) -> None:
     rows = run_virtual(_undisturbed(tmp_path / "reference.db"))

@@ -159,6 +159,7 @@ def test_a_faulty_protocol_holds_its_run_and_the_control_loop_goes_on(
     scaled(work())
 
 
+@pytest.mark.long
 def test_a_start_is_refused_while_the_protocol_blocks_or_would_be_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ async def test_it_goes_on_if_a_person_has_accepted_the_loss(tmp_path: Path) -> N
     await controller.gone()
 
 
+@pytest.mark.long
 async def test_without_an_estimate_it_retreats_after_a_day_and_says_what_is_missing(tmp_path: Path) -> None:
     world = World()
     controller, run = await started(world, tmp_path / "j.db", Estimate(UNKNOWN), cycles="5")

@@ -156,6 +156,9 @@ class Pump(Actuator):
         await asyncio.sleep(0)
         if self.silent:
             raise NoReply("no answer", where=self.name, cause="test", action="none")
+        return self.present()
+
+    def present(self) -> Status:
         self.advance()
         counted = self.counted_ul // self.step_ul * self.step_ul
         return PumpStatus(self.flow_ul_min > 0, self.flow_ul_min, counted, self.step_ul)
@@ -179,6 +182,9 @@ class Valve(Actuator):
 
     async def status(self) -> Status:
         await asyncio.sleep(0.02)
+        return self.present()
+
+    def present(self) -> Status:
         return SwitchStatus(self.on)
 
 
@@ -248,7 +254,7 @@ class Controller:
     durable: bool = False
     catalogue: Mapping[str, Recipe] = field(default_factory=lambda: PROTOCOLS)
     recipes: Path | None = None
-    tick_s: float = 1.0
+    tick_s: float = 2.0
     rehearsing: bool = True
     tissue_loss: Callable[[], TissueLoss | None] = lambda: None
 
@@ -301,9 +307,10 @@ class Controller:
             while True:
                 await asyncio.sleep(self.tick_s)
                 self._sample()
-                for name, device in {**self.world.pumps, **self.world.valves}.items():
+                devices: dict[str, Pump | Valve] = {**self.world.pumps, **self.world.valves}
+                for name, device in devices.items():
                     if not getattr(device, "silent", False):
-                        self.gate.saw(name, await device.status())
+                        self.gate.saw(name, device.present())
                 await self.gate.submit(Intent("reglo.heart", Run(2000.0), "heart", "it circulates"))
                 await self.gate.tick(())
         except Killed:

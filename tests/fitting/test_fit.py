@@ -111,6 +111,7 @@ def test_the_part_that_was_held_out_is_predicted(answer: tuple[dict[str, Any], d
     assert "the twin predicts" in as_text(answer[0])
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_answer(answer: tuple[dict[str, Any], dict[str, float]]) -> None:
     made, _ = records(3)
     again = fit_recorded(made, names=FITTED, holdout=0.0, seed=1, tell=quiet)

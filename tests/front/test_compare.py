@@ -125,6 +125,7 @@ def test_a_kept_run_belongs_to_a_twin_by_its_content(tmp_path: Path) -> None:
         run(first)
 
 
+@pytest.mark.long
 def test_a_comparison_is_taken_up_where_it_ended_and_gives_the_same(tmp_path: Path) -> None:
     def go() -> dict[str, Any]:
         return compare(

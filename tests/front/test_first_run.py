@@ -54,6 +54,7 @@ def _environment(site: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(site)}
 
 
+@pytest.mark.long
 def test_R5_the_wheel_carries_page_examples_and_schemas(installed: Path, tmp_path: Path) -> None:
     where = subprocess.run(
         [sys.executable, "-P", "-c", "import controller, sim; print(controller.__file__, sim.__file__)"],
@@ -71,6 +72,7 @@ def test_R5_the_wheel_carries_page_examples_and_schemas(installed: Path, tmp_pat
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_grid_and_verification_are_distributions_of_their_own(installed: Path, whole: Path, tmp_path: Path) -> None:
     def choroid(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -95,6 +97,7 @@ def test_grid_and_verification_are_distributions_of_their_own(installed: Path, w
     assert json.loads(named.stdout)["id"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", DISTRIBUTIONS)
 def test_a_checkout_runs_its_own_files_and_no_copies(package: str, tmp_path: Path) -> None:
     """`make grid` installs the core and the grid as editable: a copy among the packages would hide the checkout's."""
@@ -129,6 +132,7 @@ def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed
         demo.communicate(timeout=120)
 
 
+@pytest.mark.long
 def test_a_demo_goes_on_with_the_data_of_the_one_before(tmp_path: Path) -> None:
     for _ in range(2):
         words = ["demo", "--port", str(free_port()), "--for", "6s", "--data", str(tmp_path / "data")]

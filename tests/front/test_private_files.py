@@ -23,6 +23,7 @@ def open_to_others(folder: Path) -> list[str]:
     return [f"{each} {stat.S_IMODE(mode):o}" for each, mode in modes if not stat.S_ISLNK(mode) and mode & 0o077]
 
 
+@pytest.mark.long
 def test_S4_files_of_a_run_are_private_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)

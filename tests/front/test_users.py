@@ -14,6 +14,7 @@ import pytest
 from tests.processes import Bench
 
 
+@pytest.mark.long
 def test_P5_a_token_is_given_works_and_is_taken_back(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     try:

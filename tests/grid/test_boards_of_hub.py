@@ -50,6 +50,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, fails: bool = False) -
     return found.err if fails else found.out
 
 
+@pytest.mark.long
 def test_X6_a_model_is_submitted_graded_ranked_and_run_by_name_over_a_hub_that_is_killed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,7 @@ async def test_U1_basal_within_two_seconds(how: signal.Signals, why: str, tmp_pa
 BUSY, LOAD_S = 30, 6.0
 
 
+@pytest.mark.long
 @pytest.mark.needs("setpriv")
 async def test_U4_a_healthy_controller_of_a_busy_machine_is_left_alone(tmp_path: Path) -> None:
     """One guard with its privileges, one without, at once; an hour of it: `choroid verify bench guard --load-for 1h`."""

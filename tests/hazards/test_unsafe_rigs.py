@@ -80,6 +80,7 @@ def test_a_sample_of_mutants_is_that_of_its_seed_and_has_each_rig_and_kind_befor
     assert drawn == sample(every, len(strata) + 1, seed=3) != sample(every, len(strata) + 1, seed=4)
 
 
+@pytest.mark.long
 def test_Q5_of_a_sample_of_mutants_none_is_called_sound_but_those_shown_harmless(tmp_path: Path) -> None:
     """`make test-long` checks all of them; those named here are harmless by simulation (`python -m tests.rigs.unsafe`)."""
     every = [each for path in SHIPPED for each in unsafe_rigs(path)]

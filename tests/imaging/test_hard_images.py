@@ -64,6 +64,7 @@ def test_two_organoids_are_counted_and_told_apart_by_what_is_known_of_one() -> N
     assert analyse(image.grey, image.bits, image.pixel_um, expected=2).usable
 
 
+@pytest.mark.long
 @images
 def test_the_judge_notices_a_truth_that_is_wrong() -> None:
     from verification.bench.hard_imaging import hard_figures, hard_judged

@@ -19,6 +19,7 @@ from tests.nerves.campaign import Campaign, dense, heavy, long, many, run, whole
 past = StimulationLedger.past
 
 
+@pytest.mark.long
 def test_N1_random_requests_reach_every_ceiling_and_break_none() -> None:
     campaign = Campaign(seed=1)
     for _ in run(campaign, 1):
@@ -85,6 +86,7 @@ def newest_only(bookings: Bookings, sessions: list[tuple[int, int]], second: int
     return [(second, second)]
 
 
+@pytest.mark.long
 def test_J1_the_judge_notices_a_governor_that_knows_the_newest_session_only(tmp_path: Path) -> None:
     campaign = Campaign(1, tmp_path)
     with patch.object(Bookings, "_joined", newest_only), patch.object(campaigns, "RESTARTS", 0.0):
@@ -94,6 +96,7 @@ def test_J1_the_judge_notices_a_governor_that_knows_the_newest_session_only(tmp_
     assert campaign.oracle.violations.keys() == {"session"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("known", "noticed"),
     [

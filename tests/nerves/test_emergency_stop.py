@@ -200,6 +200,7 @@ async def test_A9_an_emergency_stop_ends_stimulation_and_stands_over_restarts_of
         await agent.close()
 
 
+@pytest.mark.long
 async def test_A9_an_engine_that_does_not_confirm_the_stop_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

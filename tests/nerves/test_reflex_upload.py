@@ -63,6 +63,7 @@ def test_N11_an_uploaded_graph_stimulates_under_its_lease_and_ends_with_it(engin
         assert any(record.accepted for record in records)
 
 
+@pytest.mark.long
 def test_N11_a_graph_in_short_blocks_runs_in_each_of_the_bins_that_it_declares(tmp_path: Path) -> None:
     detection = ["50 Hz", "ground", 60.0, None, "low-delay"]
     engine = start(tmp_path, block_frames=5, detection=detection)

@@ -86,6 +86,7 @@ def test_N9_charge_of_an_hour_is_bounded() -> None:
     assert limits(decisions[-1]) == {"load"}
 
 
+@pytest.mark.long
 def test_N9_load_and_rest_survive_a_restart_of_the_engine(tmp_path: Path) -> None:
     path = tmp_path / "stimulation.db"
     envelope = Envelope(rest_s=1.0)

@@ -229,6 +229,7 @@ def test_what_is_chosen_is_always_permitted(lactate: float, ammonia: float, pass
             assert chosen.action in ("dilute", "dialyse", "discard")
 
 
+@pytest.mark.long
 def test_three_weeks_with_a_dialyser_take_less_than_a_third_of_the_fresh_medium_and_no_limit_is_passed() -> None:
     exchanged, recycled = told("bench", days=21, recycling=False), told("bench_dialysis", days=21)
     assert recycled.fresh_ml <= 0.3 * exchanged.fresh_ml

@@ -60,6 +60,7 @@ def test_X6_every_board_names_a_task_with_its_baselines_and_controls(board: Boar
     assert shapes == {each.name: tuple(each.shape) for each in board.interface.inputs}
 
 
+@pytest.mark.long
 def test_X6_a_decoder_is_graded_in_the_sandbox_and_two_graders_agree() -> None:
     board = newest(BOARDS, "decode-stimulus")
     model = a_decoder()

@@ -83,6 +83,7 @@ async def test_a_recording_is_begun_and_ended_while_the_engine_runs(tmp_path: Pa
     assert names[1].endswith("-ada")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", ["engine", "writer"])
 async def test_a_kill_leaves_a_recording_that_opens(tmp_path: Path, victim: str) -> None:
     async with recording_engine(tmp_path) as engine:
