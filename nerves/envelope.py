@@ -11,9 +11,14 @@ reported from 1.85 on; Shannon 1992). Shannon's rule alone says nothing about mi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final, Literal
 
+MAX_PHASES: Final = 7
+"""Phases and pauses of one pulse: with the longest of all, it has ended before the next one may begin."""
+MAX_REVERSALS: Final = 2
+"""Changes of sign within one pulse: with three it would be two pulses that count as one."""
 DENSITY_UC_CM2: Final = {"Pt": 50.0, "PtIr": 18.0, "TiN": 70.0}
 
 
@@ -26,11 +31,11 @@ class Envelope:
     """
 
     charge_nc: float = 1.0
-    """Charge of one phase."""
+    """Charge that a pulse moves before it is taken back (:func:`one_sided_nc`): that of a phase, if there are two."""
     density_uc_cm2: float = 50.0
-    """Charge of one phase over the electrode's geometric area."""
+    """The same charge over the electrode's geometric area."""
     shannon_k: float = 1.5
-    """log10(density in µC/cm²) + log10(charge in µC), per phase."""
+    """log10(density in µC/cm²) + log10(charge in µC), of the same charge."""
     current_ua: float = 3.0
     phase_us_min: float = 20.0
     phase_us_max: float = 500.0
@@ -136,6 +141,27 @@ limiter of the card process drops what comes after 1,320 s without a rest, so no
 def disc_area_cm2(diameter_um: float) -> float:
     """Return the geometric area of a disc electrode (cm²)."""
     return math.pi * (diameter_um * 1e-4) ** 2 / 4.0
+
+
+def one_sided_nc(charges_nc: Sequence[float]) -> float:
+    """Return the largest charge that a pulse moves before it is taken back (nC).
+
+    Phases of one sign that follow each other, also over a pause, count together; and so does what has stayed of all phases so
+    far. Of a pulse of two phases it is the charge of the larger one. What a weak phase between two others takes back is not
+    credited to them: limits of charge are published for one phase and its reversal (Shannon 1992; Cogan 2008).
+
+    Args:
+        charges_nc: Signed charge of each phase (nC), pauses included.
+
+    Returns:
+        The magnitude (nC); 0 without phases.
+    """
+    largest = side = moved = 0.0
+    for charge in charges_nc:
+        side = side + charge if side * charge >= 0.0 else charge
+        moved += charge
+        largest = max(largest, abs(side), abs(moved))
+    return largest
 
 
 def shannon_k(charge_nc: float, area_cm2: float) -> float:

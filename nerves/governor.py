@@ -13,11 +13,21 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from nerves.bookings import STRETCH_S, Booking, Bookings, SlidingBudget
 from nerves.cards.contract import ArrayInfo, Impedance, Phase, apart
-from nerves.envelope import UNLIMITED, AgentBudget, Envelope, disc_area_cm2, shannon_k
+from nerves.envelope import (
+    MAX_PHASES,
+    MAX_REVERSALS,
+    UNLIMITED,
+    AgentBudget,
+    Envelope,
+    disc_area_cm2,
+    one_sided_nc,
+    shannon_k,
+)
 from nerves.permit import OPEN, ORDINARY, Permit
 
 TOLERANCE_S = 0.001
@@ -202,9 +212,9 @@ def _malformed_electrodes(request: Request, info: ArrayInfo) -> Iterator[Reason]
 
 
 def _malformed_phases(phases: Sequence[Phase]) -> Iterator[Reason]:
-    if not 2 <= len(phases) <= 3:
-        yield Reason("waveform", f"{len(phases)} phases; give two, or two with a pause (0 µA) between")
-    for phase in phases[:3]:
+    if not 2 <= len(phases) <= MAX_PHASES:
+        yield Reason("waveform", f"{len(phases)} phases; give 2 to {MAX_PHASES}, pauses (0 µA) included")
+    for phase in phases[:MAX_PHASES]:
         if not (_finite(phase.duration_us) and _finite(phase.current_ua)):
             yield Reason("waveform", "a duration or current is not a finite number")
             return
@@ -242,12 +252,21 @@ def _together(request: Request, info: ArrayInfo) -> Iterator[Reason]:
 def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> Iterator[Reason]:
     """Yield what is wrong with one pulse: polarity, balance, charge, density, Shannon's k, current and timing."""
     active = [phase for phase in phases if phase.current_ua != 0.0]
-    if len(active) != 2 or phases[0].current_ua == 0.0 or phases[-1].current_ua == 0.0:
-        yield Reason("waveform", "a pulse is two phases with current, at most with one pause between them")
+    if len(active) < 2 or phases[0].current_ua == 0.0 or phases[-1].current_ua == 0.0:
+        yield Reason("waveform", "a pulse begins and ends with a phase with current; pauses are between two of them")
         return
-    first, second = active
-    if (first.current_ua < 0) == (second.current_ua < 0):
-        yield Reason("polarity", "both phases have the same sign; the second must take back what the first gave")
+    if any(first.current_ua == second.current_ua == 0.0 for first, second in pairwise(phases)):
+        yield Reason("waveform", "two pauses follow each other; make them one")
+    if len(active) > info.max_phases:
+        text = f"{len(active)} phases with current; {info.name} drives at most {info.max_phases} in a pulse"
+        yield Reason("waveform", text, len(active) / info.max_phases)
+    first = active[0]
+    reversals = sum((a.current_ua < 0) != (b.current_ua < 0) for a, b in pairwise(active))
+    if not reversals:
+        yield Reason("polarity", "all phases have the same sign; others must take back what the first gave")
+    if reversals > MAX_REVERSALS:
+        text = f"the current changes its sign {reversals} times; at most {MAX_REVERSALS} times in a pulse: ask for two pulses"
+        yield Reason("waveform", text, reversals / MAX_REVERSALS)
     if envelope.negative_first and first.current_ua > 0:
         yield Reason("polarity", f"the first phase is {first.current_ua:+g} µA; on {info.material} it must be negative")
     for phase in phases:
@@ -279,11 +298,11 @@ def _charges(phases: Sequence[Phase], active: Sequence[Phase], info: ArrayInfo, 
     """Yield what is wrong with current, charge, charge density, net charge and Shannon's k of a pulse."""
     area = disc_area_cm2(info.diameter_um)
     current = max(abs(phase.current_ua) for phase in active)
-    charge = max(abs(phase.charge_nc) for phase in active)
+    charge = one_sided_nc([phase.charge_nc for phase in phases])
     net_pc = abs(math.fsum(phase.charge_nc for phase in phases)) * 1000.0
     allowed_pc = max(envelope.net_share * charge * 1000.0, envelope.net_pc)
     yield from _over("current", "the current is", current, envelope.current_ua, "µA")
-    yield from _over("charge", "the charge of a phase is", charge, envelope.charge_nc, "nC")
+    yield from _over("charge", "the charge before it is taken back is", charge, envelope.charge_nc, "nC")
     yield from _over("density", "the charge density is", charge * 1e-3 / area, envelope.density_uc_cm2, "µC/cm²")
     yield from _over("net_charge", "what stays in the tissue is", net_pc, allowed_pc, "pC")
     k = shannon_k(charge, area)
@@ -474,8 +493,9 @@ def _permitted(request: Request, starts: Sequence[int], tolerance: int, view: Go
     if level.duty <= 0.0:
         yield Reason("review", f"no stimulation is allowed: {why}")
         return
-    charge = max(abs(phase.charge_nc) for phase in request.phases)
-    for reason in _over("review", f"at the {level.name} level the charge of a phase is", charge, level.charge_nc, "nC"):
+    charge = one_sided_nc([phase.charge_nc for phase in request.phases])
+    text = f"at the {level.name} level the charge before it is taken back is"
+    for reason in _over("review", text, charge, level.charge_nc, "nC"):
         yield Reason(reason.limit, f"{reason.text}: {why}", reason.excess)
     seconds = view.bookings.seconds
     new = _new_bins(starts, tolerance, seconds)

@@ -251,6 +251,7 @@ def simulated_card(
         time_step_us=20.0,
         current_step_ua=0.01,
         compliance_v=7.0,
+        max_phases=7,
         simulated=True,
         skew_us=0.0,
         geometry=geometry,

@@ -48,6 +48,8 @@ class ArrayInfo:
     """The largest current that the stimulator can drive."""
     max_phase_us: float = 5000.0
     """The longest phase that the stimulator can drive."""
+    max_phases: int = 2
+    """Phases with current that a pulse may have; the pauses between them are not counted."""
     replay: bool = False
     """Whether the frames are those of a recording: the one difference between a replay and an array."""
     skew_us: float | None = None
@@ -316,6 +318,9 @@ def unfit(pulse: Pulse, info: ArrayInfo) -> str:
         return f"{info.name} cannot stimulate: it only records"
     if not 0 <= pulse.electrode < info.electrodes:
         return f"there is no electrode {pulse.electrode}; this array has 0 to {info.electrodes - 1}"
+    driven = sum(phase.current_ua != 0.0 for phase in pulse.phases)
+    if driven > info.max_phases:
+        return f"{driven} phases with current; the stimulator drives at most {info.max_phases} in a pulse"
     for phase in pulse.phases:
         if not _on_grid(phase.duration_us, info.time_step_us) or not _on_grid(phase.current_ua, info.current_step_ua):
             return (

@@ -22,7 +22,7 @@ class LimiterLimits:
     """Holds the limits of one electrode unless `array_` says otherwise; `fc` are femtocoulombs."""
 
     phase_fc: int
-    """Charge of one phase."""
+    """Charge before it is taken back: that of a phase, of several of one sign in turn, or what has stayed of all so far."""
     net_fc: int = 10_000
     """Charge that stays, whatever the size of the phases."""
     net_per_mille: int = 20
@@ -39,7 +39,9 @@ class LimiterLimits:
     """Time in which the array is stimulated without a rest."""
     rest_us: int = 270_000_000
     """Time without a pulse that is a rest."""
-    phases: int = 3
+    phases: int = 7
+    reversals: int = 2
+    """Changes of sign within one pulse: with more it would be several pulses that count as one."""
     phase_us: int = 600
     dead_man_us: int = 5_000
     """Silence of the engine after which nothing may be delivered."""
@@ -127,10 +129,17 @@ class StimulationLimiter:
         if any(not 0 < us <= limits.phase_us for us, _ in phases):
             return f"limiter: a phase must last more than 0 and at most {limits.phase_us} µs"
         charges = [_charge_fc(us, ua) for us, ua in phases]
-        largest = max(abs(charge) for charge in charges)
+        largest = side = moved = reversals = 0
+        for charge in charges:  # phases of one sign that follow each other count together, and so does what has stayed
+            reversals += side * charge < 0
+            side = side + charge if side * charge >= 0 else charge
+            moved += charge
+            largest = max(largest, abs(side), abs(moved))
+        if reversals > limits.reversals:
+            return f"limiter: the current changes its sign {reversals} times; at most {limits.reversals} times"
         if largest > limits.phase_fc:
             return f"limiter: {largest / 1e6:.3f} nC in a phase; at most {limits.phase_fc / 1e6:.3f} nC"
-        left, allowed = abs(sum(charges)), max(limits.net_fc, largest * limits.net_per_mille // 1000)
+        left, allowed = abs(moved), max(limits.net_fc, largest * limits.net_per_mille // 1000)
         if left > allowed:
             return f"limiter: {left / 1e3:.1f} pC stay in the tissue; at most {allowed / 1e3:.1f} pC"
         return ""

@@ -30,7 +30,9 @@ from tests.nerves.oracle import Given, Oracle
 
 RATE = 25_000
 ELECTRODES = 16
-INFO = ArrayInfo("campaign", ELECTRODES, float(RATE), 0.195, "Pt", 30.0, 25, 5, 20.0, 0.01, 7.0, True, skew_us=0.0)
+INFO = ArrayInfo(
+    "campaign", ELECTRODES, float(RATE), 0.195, "Pt", 30.0, 25, 5, 20.0, 0.01, 7.0, True, max_phases=7, skew_us=0.0
+)
 KOHM = [220.0] * 12 + [400.0, 8_000.0, None, 5.0]
 AGENTS = ("anna", "ben", "cleo")
 FILLED = 0.9
@@ -259,7 +261,7 @@ def wild(campaign: Campaign) -> None:
         campaign.wait(chance.random() * 0.2)
         waves = chance.choice(
             [
-                tuple(Phase(chance.choice(odd), chance.choice(odd)) for _ in range(chance.randint(0, 4))),
+                tuple(Phase(chance.choice(odd), chance.choice(odd)) for _ in range(chance.randint(0, 8))),
                 pulse(500.0, 40.0),
                 pulse(100.0, 2.4),
                 STRONG,
@@ -267,6 +269,11 @@ def wild(campaign: Campaign) -> None:
                 (Phase(200.0, -1.0), Phase(200.0, 1.02)),
                 (Phase(200.0, 1.0), Phase(200.0, -1.0)),
                 USUAL,
+                (Phase(100.0, -1.0), Phase(200.0, 1.0), Phase(100.0, -1.0)),
+                (Phase(100.0, -1.0), Phase(60.0, 0.0), Phase(200.0, -0.5), Phase(200.0, 1.0)),
+                (Phase(200.0, -1.0), Phase(60.0, 0.0), Phase(200.0, -1.0), Phase(400.0, 1.0)),
+                (Phase(300.0, -1.0), Phase(20.0, 0.1), Phase(300.0, -1.0), Phase(480.0, 1.25)),
+                USUAL * 2,
             ]
         )
         at = chance.choice([0, 0, campaign.now + 100, campaign.now + 10 * RATE, 1, 2**70])

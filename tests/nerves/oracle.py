@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 
 from nerves.envelope import Envelope
 
@@ -85,10 +86,11 @@ class Oracle:
     def _waveform(self, pulse: Given) -> None:
         env = self.envelope
         charges = [us * ua / 1000.0 for us, ua in pulse.phases if ua]
-        if len(charges) != 2 or not all(map(math.isfinite, charges)) or not charges[0] < 0 < charges[1]:
+        sides = [sum(group) for _, group in groupby(charges, lambda charge: charge > 0)]
+        if not all(map(math.isfinite, charges)) or not 2 <= len(sides) <= 3 or not sides[0] < 0 < sides[1]:
             self.violations["shape"] += 1
             return
-        phase_nc = max(map(abs, charges))
+        phase_nc = max(*map(abs, sides), *map(abs, accumulate(charges)))
         self._under("charge", phase_nc, env.charge_nc)
         self._under("density", phase_nc * 1e-3 / self.area_cm2, env.density_uc_cm2)
         self._under("current", max(abs(ua) for _, ua in pulse.phases), env.current_ua)

@@ -423,6 +423,11 @@ def test_plots_of_a_recording(neurons: cl.CulturedNeurons, tmp_path: Path) -> No
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
 
 
+def test_a_balanced_pulse_of_three_phases_is_delivered(neurons: cl.CulturedNeurons) -> None:
+    neurons.stim(6, cl.StimDesign(100, -1.0, 200, 1.0, 100, -1.0))
+    assert [stim.channel for stim in neurons.wait_for_stims()] == [6], neurons.refused
+
+
 def test_control_is_handed_over_while_a_program_goes_on_reading(neurons: cl.CulturedNeurons, engine: Engine) -> None:
     assert neurons.has_control()
     neurons.stim(5, cl.StimDesign(160, -0.5))

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from unittest.mock import patch
 
 import pytest
@@ -34,6 +34,7 @@ INFO = ArrayInfo(
     compliance_v=7.0,
     simulated=True,
     skew_us=0.0,
+    max_phases=5,
 )
 GOOD = (Phase(200.0, -1.0), Phase(200.0, 1.0))
 TIGHT = Envelope(
@@ -81,6 +82,20 @@ def test_a_modest_balanced_pulse_is_accepted() -> None:
     assert decision.charge_nc == pytest.approx(0.4)
 
 
+TRIPHASIC = (Phase(100, -1.0), Phase(200, 1.0), Phase(100, -1.0))
+STEPS = (Phase(60, -1.0), Phase(60, -0.5), Phase(40, 0.0), Phase(60, 0.75), Phase(60, 0.5), Phase(60, 0.25))
+
+
+@pytest.mark.parametrize("phases", [TRIPHASIC, STEPS])
+def test_waveforms_of_several_phases_are_accepted_where_the_card_drives_them(phases: tuple[Phase, ...]) -> None:
+    decision = decide(ask(phases), view(), Envelope())
+    assert decision.accepted, decision.reasons
+    assert decision.charge_nc == pytest.approx(sum(abs(phase.charge_nc) for phase in phases))
+    of_two = decide(ask(phases), view(info=replace(INFO, max_phases=2)), Envelope())
+    assert [reason.limit for reason in of_two.reasons] == ["waveform"]
+    assert "drives at most 2" in of_two.reasons[0].text
+
+
 @pytest.mark.parametrize(
     ("phases", "limit"),
     [
@@ -91,7 +106,13 @@ def test_a_modest_balanced_pulse_is_accepted() -> None:
         ((Phase(200, -1.0),), "waveform"),
         ((Phase(200, -1.0), Phase(200, 0.0)), "waveform"),
         ((Phase(200, 0.0), Phase(200, -1.0), Phase(200, 1.0)), "waveform"),
-        ((Phase(200, -1.0), Phase(200, 2.0), Phase(200, -1.0)), "waveform"),
+        ((Phase(200, -1.0), Phase(400, 1.0), Phase(200, -1.0)), "density"),
+        ((Phase(200, -1.0), Phase(60, 0.0), Phase(200, -1.0), Phase(400, 1.0)), "density"),
+        ((Phase(300, -1.0), Phase(20, 0.1), Phase(300, -1.0), Phase(300, 1.99), Phase(20, 0.05)), "density"),
+        ((Phase(100, -1.0), Phase(100, 1.0)) * 2, "waveform"),
+        ((Phase(100, -1.0), Phase(60, 0.0), Phase(60, 0.0), Phase(100, 1.0)), "waveform"),
+        ((Phase(20, -0.5), Phase(20, 0.5)) * 4, "waveform"),
+        ((Phase(100, -1.0), Phase(200, 1.5), Phase(100, -1.0)), "net_charge"),
         ((Phase(200, 0.0), Phase(200, 0.0)), "waveform"),
         ((Phase(500, -3.0), Phase(500, 3.0)), "charge"),
         ((Phase(500, -1.0), Phase(500, 1.0)), "density"),
@@ -339,6 +360,8 @@ def sane(draw: st.DrawFn) -> Request:
     ua = draw(st.integers(1, 240)) / 100.0
     back = draw(st.sampled_from([ua, ua, ua, ua, ua, ua + 0.02]))
     pause = draw(st.sampled_from([(), (), (Phase(100.0, 0.0),)]))
+    two = (Phase(us, -ua), *pause, Phase(us, back))
+    steps = (Phase(us, -ua / 2), *pause, Phase(us, -ua / 2), Phase(2 * us, ua), Phase(us, -ua), Phase(us, back))
     pulses = draw(st.sampled_from([1, 1, 1, 2, 6]))
     return Request(
         requester=draw(st.sampled_from(["anna", "ben", "cleo"])),
@@ -346,7 +369,7 @@ def sane(draw: st.DrawFn) -> Request:
         electrodes=tuple(
             draw(st.lists(st.sampled_from([0, 0, 1, 2, 3, 4, 5, 6]), min_size=1, max_size=3, unique=True))
         ),
-        phases=(Phase(us, -ua), *pause, Phase(us, back)),
+        phases=draw(st.sampled_from([two, two, two, steps, (*two, Phase(us, -ua)), (*two, *two)])),
         at_frame=draw(st.sampled_from([0, 0, 3, 6, 30, 300])),
         not_after=draw(st.sampled_from([0, 0, 1, 100, 250, 260])),
         pulses=pulses,
@@ -359,7 +382,7 @@ WILD = st.builds(
     requester=st.sampled_from(["anna", "ben", "cleo"]),
     lease=st.just("lease-1"),
     electrodes=st.lists(st.integers(-1, 8), max_size=4).map(tuple),
-    phases=st.one_of(st.lists(st.builds(Phase, NUMBERS, CURRENTS), max_size=4).map(tuple), st.just(HUGE)),
+    phases=st.one_of(st.lists(st.builds(Phase, NUMBERS, CURRENTS), max_size=8).map(tuple), st.just(HUGE)),
     at_frame=st.sampled_from([0, 5, 30, 300, 100_000, 2**53, 2**70]),
     not_after=st.sampled_from([0, 1, 251, 2**63]),
     pulses=st.sampled_from([0, 1, 12, 10**9]),
@@ -490,9 +513,10 @@ def _keeps(envelope: Envelope, pulses: list[Given]) -> None:
         assert kohm <= 2_000.0
         charges_nc = [phase.duration_us * phase.current_ua / 1000 for phase in phases if phase.current_ua]
         assert all(math.isfinite(charge) for charge in charges_nc)
-        assert len(charges_nc) == 2
-        assert charges_nc[0] < 0 < charges_nc[1]
-        phase_nc = max(abs(charge) for charge in charges_nc)
+        sides_nc = [sum(group) for _, group in groupby(charges_nc, lambda charge: charge > 0)]
+        assert 2 <= len(sides_nc) <= 3
+        assert sides_nc[0] < 0 < sides_nc[1]
+        phase_nc = max(*map(abs, sides_nc), *map(abs, accumulate(charges_nc)))
         assert phase_nc <= 1.0 + 1e-9
         assert phase_nc * 1e-3 / area_cm2 <= 50.0 + 1e-6
         assert math.log10(phase_nc * 1e-3 / area_cm2) + math.log10(phase_nc * 1e-3) <= 1.5

@@ -33,16 +33,25 @@ def admit(made: StimulationLimiter, *phases: tuple[float, float], electrode: int
         (((500.0, -3.0), (500.0, 3.0)), "in a phase"),
         (((200.0, -1.0), (200.0, 0.9)), "stay in the tissue"),
         (((200.0, -1.0),), "phases"),
-        (((200.0, -1.0), (200.0, 1.0), (20.0, 0.0), (20.0, 0.0)), "phases"),
+        (((200.0, -1.0), *((20.0, 0.0),) * 6, (200.0, 1.0)), "phases"),
+        (((200.0, -0.5), (200.0, 0.5), (200.0, -0.5), (200.0, 0.5)), "changes its sign 3 times"),
+        (((400.0, -0.5), (20.0, 0.0), (400.0, -0.5), (400.0, 1.0)), "in a phase"),
+        (((400.0, -0.5), (20.0, 0.0), (400.0, -0.5), (600.0, 0.5), (200.0, 0.5)), "in a phase"),
+        (((400.0, -0.5), (20.0, 0.1), (400.0, -0.5)), "in a phase"),
         (((200.0, -1.0), (float("nan"), 1.0)), "no number"),
         (((200.0, float("inf")), (200.0, 1.0)), "no number"),
         (((0.0, -1.0), (200.0, 1.0)), "must last"),
         (((700.0, -0.1), (700.0, 0.1)), "must last"),
-        (((200.0, -1.0), (200.0, -1.0)), "stay in the tissue"),
+        (((100.0, -1.0), (100.0, -1.0)), "stay in the tissue"),
     ],
 )
 def test_N1_a_pulse_that_could_do_harm_is_refused(phases: tuple[tuple[float, float], ...], why: str) -> None:
     assert why in admit(limiter(), *phases)
+
+
+def test_N1_three_phases_and_steps_of_balanced_charge_are_admitted() -> None:
+    assert admit(limiter(), (100.0, -1.0), (200.0, 1.0), (100.0, -1.0)) == ""
+    assert admit(limiter(), (100.0, -1.0), (100.0, -0.5), (60.0, 0.0), (300.0, 0.5)) == ""
 
 
 def test_N1_a_sound_pulse_is_admitted_and_the_next_one_waits() -> None:
