@@ -198,6 +198,11 @@ class _ClipsCurrents(CardLayer):
         self.inner.stimulate(replace(pulse, phases=phases))
 
 
+class _CutsPhases(CardLayer):
+    def stimulate(self, pulse: Pulse) -> None:
+        self.inner.stimulate(replace(pulse, phases=pulse.phases[: self.info.max_phases]))
+
+
 class _SwapsPhases(CardLayer):
     def stimulate(self, pulse: Pulse) -> None:
         self.inner.stimulate(replace(pulse, phases=tuple(reversed(pulse.phases))))
@@ -417,6 +422,7 @@ BROKEN = (
     BrokenCard("has a clock that stands", "clock", _ClockStands),
     BrokenCard("rounds currents and durations", "as-it-is", _RoundsCurrents),
     BrokenCard("clips currents", "as-it-is", _ClipsCurrents),
+    BrokenCard("cuts off phases that it does not drive", "as-it-is", _CutsPhases),
     BrokenCard("swaps the phases", "delivery", _SwapsPhases),
     BrokenCard("stimulates another electrode", "delivery", _WrongElectrode),
     BrokenCard("delivers late pulses", "late", _DeliversLate),

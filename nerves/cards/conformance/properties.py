@@ -188,6 +188,7 @@ def as_it_is(bench: CardBench, stage: CardStage) -> None:
             Phase(us, -ua - 0.4 * info.current_step_ua),
         ),
         "a duration off its grid": (Phase(us + 0.4 * info.time_step_us, ua), Phase(us + 0.4 * info.time_step_us, -ua)),
+        "more phases than it drives": bench.phases * (info.max_phases // 2 + 1),
         "a current beyond it": (Phase(us, -10 * info.max_current_ua), Phase(us, 10 * info.max_current_ua)),
     }
     for number, phases in enumerate(unfit.values()):
