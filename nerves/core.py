@@ -41,6 +41,7 @@ from nerves.events import EventKind, EventLog
 from nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
 from nerves.leases import SILENCE_S, UNHELD_AHEAD_S, Lease, LeaseRefused, Leases, random_id
 from nerves.ledger import Fate, StimulationLedger, StimulationWatcher
+from nerves.mutes import NOTHING, MuteLog
 from nerves.permit import DAY_S, Permit, Tissue, permit
 from nerves.rates import ACTIVE_HZ, FiringRates
 from nerves.recorder import LedgerRecorder
@@ -130,6 +131,9 @@ class Core:
             )
         self._detectors = tuple(dict.fromkeys((self._detector, self._reflex_detector)))
         self._unobserved = self._detector.unobserved_frames
+        self._mutes = MuteLog(self._detector, info.electrodes)
+        self.unobserved = NOTHING
+        """Stretches without detection that have ended with the last block, rows of `UNOBSERVED`; real-time thread only."""
         self._watched_frames = 0
         self._rates = FiringRates(info.electrodes, info.sample_rate_hz)
         self._leases = Leases(info.electrodes, info.sample_rate_hz, session=ledger.session, new_id=new_lease_id)
@@ -187,6 +191,10 @@ class Core:
     def electrode_states(self) -> NDArray[np.int8]:
         """State of each electrode as of the last frame, as a copy; real-time thread only."""
         return self._detector.states
+
+    def unobserved_now(self) -> NDArray[np.void]:
+        """Return the stretches without detection that have not ended yet; real-time thread only."""
+        return self._mutes.open(self.next_frame)
 
     @property
     def detector_latency_frames(self) -> int:
@@ -308,6 +316,7 @@ class Core:
         self._rates.add(block.first_frame, len(block.samples), spikes, unobserved - self._unobserved)
         self._unobserved = unobserved
         self._watched_frames += len(block.samples)
+        self.unobserved = self._mutes.take(block.first_frame, block.first_frame + len(block.samples))
         self.frames.append(block.first_frame, block.samples)
         self.spikes.append(spikes)
         self._next_frame = block.first_frame + len(block.samples)

@@ -15,6 +15,11 @@ BLANK_OWN_S = 0.005
 
 BLANK_OTHERS_S = 0.002
 
+UNOBSERVED = np.dtype([("first_frame", "<i8"), ("end_frame", "<i8"), ("electrode", "<i4"), ("cause", "u1")])
+"""Rows of stretches in which no trough could be found; `end_frame` is not included, electrode −1 means all, the cause is a
+`MuteCause`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Blank:

@@ -303,6 +303,20 @@ class SpikeDetector:
         counted[kernels.BY_STIMULATION] += self._blanked
         return counted
 
+    def muted_since(self, frame: int) -> bool:
+        """Return whether a channel may have been muted at `frame` or later."""
+        return bool(self._clock[kernels.HORIZON] > frame or self._clock[kernels.NOISY_COUNT] > 0)
+
+    def muted_until(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Return from which frame on troughs are found again on each channel, as known now, and the :class:`MuteCause`.
+
+        A fresh crossing must come after the muting; it is at most `look` before the trough.
+        """
+        setup, noisy = self._setups[0], self._marks[kernels.IS_NOISY] > 0
+        until = self._marks[kernels.MUTE_UNTIL] - int(setup["delay"]) + int(setup["look"])
+        until[noisy] = np.maximum(until[noisy], self._next_frame + 1)
+        return until, np.where(noisy, kernels.BY_NOISE, self._marks[kernels.WHY]).astype(np.uint8)
+
     @property
     def artefacts(self) -> int:
         """Number of crossings that were rejected as artefacts."""
