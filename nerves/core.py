@@ -14,6 +14,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -34,7 +35,8 @@ from nerves.commands import (
     StimulationOutcome,
     ends_something,
 )
-from nerves.detections import Blank, Spikes, blanks_after
+from nerves.deliveries import stimulated_frames
+from nerves.detections import Spikes
 from nerves.detector import Detection, ElectrodeState, MuteCause, SpikeDetector
 from nerves.envelope import Envelope
 from nerves.events import EventKind, EventLog
@@ -360,17 +362,12 @@ class Core:
 
     def _blank(self, block: FrameBlock) -> None:
         """Blank the electrodes around each pulse that began in this block (N8)."""
-        rate = self.info.sample_rate_hz
-        blanks = self._watch.mute(block)
-        stimulated: list[Blank] = []
-        for delivery in block.deliveries:
-            if delivery.frame is not None:
-                length_s = sum(phase.duration_us for phase in delivery.pulse.phases) * 1e-6
-                stimulated += blanks_after(delivery.pulse.electrode, delivery.frame, length_s, rate)
+        blanks, stimulated = self._watch.mute(block), stimulated_frames(block.deliveries)
         for detector in self._detectors:
-            detector.blank([*blanks, *stimulated])
-        if stimulated:
-            self._record.write(lambda: self._ledger.blanked(stimulated))
+            detector.blank(blanks)
+            held = detector.stimulated(stimulated)
+            if held and detector is self._detector:
+                self._record.write(partial(self._ledger.blanked, held))
 
     def _restart(self, frame: int) -> None:
         """Begin detection again after a gap."""

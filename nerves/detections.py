@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,29 @@ class Blank:
     electrode: int
     first_frame: int
     end_frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class StimulatedFrame:
+    """Pulses that began in one frame, by electrode and length (s). Those of one `kind` have the same artefact."""
+
+    frame: int
+    pulses: tuple[tuple[int, float], ...]
+    kind: Hashable
+
+    @property
+    def length_s(self) -> float:
+        """Length of the longest."""
+        return max(length_s for _, length_s in self.pulses)
+
+    def blanks(self, sample_rate_hz: float) -> list[Blank]:
+        """Return what is blanked around them (N8)."""
+        rate = sample_rate_hz
+        return [
+            blank
+            for electrode, length_s in self.pulses
+            for blank in blanks_after(electrode, self.frame, length_s, rate)
+        ]
 
 
 def blanks_after(electrode: int, frame: int, length_s: float, sample_rate_hz: float) -> list[Blank]:
