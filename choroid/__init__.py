@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         refuse,
     )
     from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
-    from nerves.metrics.psth import Psth
+    from nerves.psth import Psth
 
 __all__ = [
     "Actuator",
@@ -200,7 +200,7 @@ _WHOLE = {
         "Device Sensor Actuator DeviceModel DeviceConfig ChannelConfig Dosing Identity Page on_or_off refuse"
     ),
     "drivers.errors": "DeviceError LinkDown NoReply BadReply Refused WrongDevice DeviceFault",
-    "nerves.metrics.psth": "Psth",
+    "nerves.psth": "Psth",
 }
 _HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table.items() for name in names.split()}
 """Where each public name is defined."""
@@ -217,7 +217,7 @@ _NEEDS = {
     "drivers.commands": ("drivers",),
     "drivers.device": ("drivers",),
     "drivers.errors": ("drivers",),
-    "nerves.metrics.psth": ("nerves",),
+    "nerves.psth": ("nerves",),
 }
 """The other top-level packages that each of those modules imports."""
 

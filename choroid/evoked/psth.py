@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from choroid.common.failure import UserError
 from nerves.detections import ALL, UNOBSERVED, Spikes
-from nerves.metrics.psth import BIN_MS, WINDOW_MS, Psth, histogram
+from nerves.psth import BIN_MS, WINDOW_MS, Psth, histogram
 from nerves.recording.catalogue import FOLDER
 from nerves.recording.layout import FateCode
 from nerves.recording.quota import RecordingRefused

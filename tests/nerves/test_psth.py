@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from nerves.detections import UNOBSERVED, Spikes
-from nerves.metrics.psth import histogram
+from nerves.psth import histogram
 
 RATE_HZ = 10_000.0
 
