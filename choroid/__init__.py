@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from choroid.client.nerves_terms import FrameBatch, FrameGap, NervesEvent, PulsePhase, SpikeBatch, tls_credentials
     from choroid.client.series import HistorySeries
     from choroid.common.failure import UserError
+    from choroid.evoked.psth import psth
     from choroid.export.export import export_records
     from choroid.fitting.fit import fit
     from choroid.rig_file.check import check_rig, load_rig
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
         refuse,
     )
     from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
+    from nerves.psth import Psth
 
 __all__ = [
     "Actuator",
@@ -123,6 +125,7 @@ __all__ = [
     "Page",
     "ParameterInfo",
     "Problem",
+    "Psth",
     "PulsePhase",
     "PumpStatus",
     "Quality",
@@ -159,6 +162,7 @@ __all__ = [
     "fit",
     "load_rig",
     "on_or_off",
+    "psth",
     "refuse",
     "serve_lab",
     "simulate",
@@ -181,6 +185,7 @@ _CLIENT = {
 }
 _WHOLE = {
     "choroid.common.failure": "UserError",
+    "choroid.evoked.psth": "psth",
     "choroid.export.export": "export_records",
     "choroid.fitting.fit": "fit",
     "choroid.rig_file.check": "load_rig check_rig",
@@ -195,11 +200,13 @@ _WHOLE = {
         "Device Sensor Actuator DeviceModel DeviceConfig ChannelConfig Dosing Identity Page on_or_off refuse"
     ),
     "drivers.errors": "DeviceError LinkDown NoReply BadReply Refused WrongDevice DeviceFault",
+    "nerves.psth": "Psth",
 }
 _HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table.items() for name in names.split()}
 """Where each public name is defined."""
 _NEEDS = {
     "choroid.common.failure": (),
+    "choroid.evoked.psth": ("nerves",),
     "choroid.export.export": ("controller", "drivers", "nerves", "protocols"),
     "choroid.fitting.fit": ("controller", "drivers", "nerves", "protocols", "sim"),
     "choroid.rig_file.check": ("controller", "drivers", "protocols"),
@@ -210,6 +217,7 @@ _NEEDS = {
     "drivers.commands": ("drivers",),
     "drivers.device": ("drivers",),
     "drivers.errors": ("drivers",),
+    "nerves.psth": ("nerves",),
 }
 """The other top-level packages that each of those modules imports."""
 

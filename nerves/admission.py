@@ -29,6 +29,7 @@ SCOPES: dict[str, frozenset[TokenScope]] = {
         "StreamSummary": {TokenScope.READ},
         "Metrics": {TokenScope.READ},
         "CrossCorrelation": {TokenScope.READ},
+        "Responses": {TokenScope.READ},
         "Leases": {TokenScope.READ},
         "StreamFrames": {TokenScope.READ},
         "StreamSpikes": {TokenScope.READ},

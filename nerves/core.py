@@ -14,6 +14,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -34,19 +35,22 @@ from nerves.commands import (
     StimulationOutcome,
     ends_something,
 )
-from nerves.detections import Blank, Spikes, blanks_after
+from nerves.deliveries import stimulated_frames
+from nerves.detections import Spikes, StimulatedFrame
 from nerves.detector import Detection, ElectrodeState, MuteCause, SpikeDetector
 from nerves.envelope import Envelope
 from nerves.events import EventKind, EventLog
 from nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
 from nerves.leases import SILENCE_S, UNHELD_AHEAD_S, Lease, LeaseRefused, Leases, random_id
 from nerves.ledger import Fate, StimulationLedger, StimulationWatcher
+from nerves.mutes import NOTHING, MuteLog
 from nerves.permit import DAY_S, Permit, Tissue, permit
 from nerves.rates import ACTIVE_HZ, FiringRates
 from nerves.recorder import LedgerRecorder
 from nerves.reflexes import LAG_S, WAIT_S, UploadedReflexes
 from nerves.repeats import KeyReused, Repeats
 from nerves.reporter import DETECTED, Reporter
+from nerves.responses import LatestResponses
 from nerves.ring import FrameRing, Gap, SpikeRing
 from nerves.welfare import MIN_OBSERVED, ResponseMonitor, StimulationLoad, load
 
@@ -130,6 +134,13 @@ class Core:
             )
         self._detectors = tuple(dict.fromkeys((self._detector, self._reflex_detector)))
         self._unobserved = self._detector.unobserved_frames
+        self._mutes = MuteLog(self._detector, info.electrodes)
+        self.unobserved = NOTHING
+        """Stretches without detection that have ended with the last block, rows of `UNOBSERVED`; real-time thread only."""
+        self.responses = LatestResponses(
+            self.spikes, info.sample_rate_hz, self._detector.latency_frames, self.unobserved_now
+        )
+        """Spikes around the latest pulses; may be asked from any thread."""
         self._watched_frames = 0
         self._rates = FiringRates(info.electrodes, info.sample_rate_hz)
         self._leases = Leases(info.electrodes, info.sample_rate_hz, session=ledger.session, new_id=new_lease_id)
@@ -187,6 +198,10 @@ class Core:
     def electrode_states(self) -> NDArray[np.int8]:
         """State of each electrode as of the last frame, as a copy; real-time thread only."""
         return self._detector.states
+
+    def unobserved_now(self) -> NDArray[np.void]:
+        """Return the stretches without detection that have not ended yet (from another thread, one block apart)."""
+        return self._mutes.open(self.next_frame)
 
     @property
     def detector_latency_frames(self) -> int:
@@ -300,7 +315,7 @@ class Core:
     def _observe(self, block: FrameBlock) -> tuple[Spikes, Spikes]:
         """Detect the spikes of a block, and keep both. Return the spikes, and those that reflexes see."""
         self._take_gap(block)
-        self._blank(block)
+        stimulated = self._blank(block)
         spikes = seen = self._detector.process(block.samples, block.first_frame)
         if self._reflex_detector is not self._detector:
             seen = self._reflex_detector.process(block.samples, block.first_frame)
@@ -308,6 +323,9 @@ class Core:
         self._rates.add(block.first_frame, len(block.samples), spikes, unobserved - self._unobserved)
         self._unobserved = unobserved
         self._watched_frames += len(block.samples)
+        end = block.first_frame + len(block.samples)
+        self.unobserved = self._mutes.take(block.first_frame, end)
+        self.responses.add(stimulated, self.unobserved, end)
         self.frames.append(block.first_frame, block.samples)
         self.spikes.append(spikes)
         self._next_frame = block.first_frame + len(block.samples)
@@ -344,24 +362,21 @@ class Core:
             self.gaps += 1
             self.lost_frames += gap.end_frame - gap.first_frame
             self._restart(block.first_frame)
+            self.responses.add_gap(expected, block.first_frame)
             self._record.write(lambda: self._ledger.lost(gap))
             why = "the array lost frames; how long it was silent is not known"
             self.events.add(EventKind.GAP, gap.first_frame, "the array lost frames", end_frame=gap.end_frame)
             self._end_leases(self._leases.drop_all(), why)
 
-    def _blank(self, block: FrameBlock) -> None:
-        """Blank the electrodes around each pulse that began in this block (N8)."""
-        rate = self.info.sample_rate_hz
-        blanks = self._watch.mute(block)
-        stimulated: list[Blank] = []
-        for delivery in block.deliveries:
-            if delivery.frame is not None:
-                length_s = sum(phase.duration_us for phase in delivery.pulse.phases) * 1e-6
-                stimulated += blanks_after(delivery.pulse.electrode, delivery.frame, length_s, rate)
+    def _blank(self, block: FrameBlock) -> list[StimulatedFrame]:
+        """Blank the electrodes around each pulse that began in this block (N8); return the pulses."""
+        blanks, stimulated = self._watch.mute(block), stimulated_frames(block.deliveries)
         for detector in self._detectors:
-            detector.blank([*blanks, *stimulated])
-        if stimulated:
-            self._record.write(lambda: self._ledger.blanked(stimulated))
+            detector.blank(blanks)
+            held = detector.stimulated(stimulated)
+            if held and detector is self._detector:
+                self._record.write(partial(self._ledger.blanked, held))
+        return stimulated
 
     def _restart(self, frame: int) -> None:
         """Begin detection again after a gap."""

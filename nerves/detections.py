@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,11 @@ BLANK_OWN_S = 0.005
 
 BLANK_OTHERS_S = 0.002
 
+UNOBSERVED = np.dtype([("first_frame", "<i8"), ("end_frame", "<i8"), ("electrode", "<i4"), ("cause", "u1")])
+"""Rows of stretches in which no trough could be found; `end_frame` is not included, electrode −1 means all, the cause is a
+`MuteCause`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Blank:
@@ -23,6 +29,29 @@ class Blank:
     electrode: int
     first_frame: int
     end_frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class StimulatedFrame:
+    """Pulses that began in one frame, by electrode and length (s). Those of one `kind` have the same artefact."""
+
+    frame: int
+    pulses: tuple[tuple[int, float], ...]
+    kind: Hashable
+
+    @property
+    def length_s(self) -> float:
+        """Length of the longest."""
+        return max(length_s for _, length_s in self.pulses)
+
+    def blanks(self, sample_rate_hz: float) -> list[Blank]:
+        """Return what is blanked around them (N8)."""
+        rate = sample_rate_hz
+        return [
+            blank
+            for electrode, length_s in self.pulses
+            for blank in blanks_after(electrode, self.frame, length_s, rate)
+        ]
 
 
 def blanks_after(electrode: int, frame: int, length_s: float, sample_rate_hz: float) -> list[Blank]:

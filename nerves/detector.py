@@ -34,9 +34,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nerves import kernels
+from nerves.artefact_templates import ArtefactTemplates
 from nerves.cards.contract import Frames
 from nerves.cards.geometry import ArrayGeometry
-from nerves.detections import Blank, Spikes
+from nerves.detections import Blank, Spikes, StimulatedFrame
 from nerves.kernels import SETUP
 
 REFRACTORY_S = 1e-3
@@ -129,6 +130,9 @@ class Detection:
     from half of the share on, and with less doubt."""
     filter: SpikeFilter = LINEAR_PHASE
     """Filter of the detector."""
+    subtract_artefacts: bool = False
+    """Whether the artefact of a pulse is subtracted where its kind is known well, so that spikes soon after it are seen; else
+    that time is blanked."""
     reflex_filter: SpikeFilter | None = None
     """Filter of a second detector, whose spikes reflexes see; None: they see those of the first."""
 
@@ -140,10 +144,12 @@ class Detection:
         artefact_share_pct: float = 100.0 * ARTEFACT_SHARE,
         pitch_um: float | None = None,
         reflex_filter: str = "linear-phase",
+        stimulation_artefacts: str = "blank",
         *,
         geometry: ArrayGeometry | None = None,
     ) -> Detection:
-        """Return what the keys `mains`, `reference`, `artefact_share`, `pitch` and `reflex_filter` of a rig file mean.
+        """Return what the keys of a rig file mean: `mains`, `reference`, `artefact_share`, `pitch`, `reflex_filter` and
+        `stimulation_artefacts`.
 
         Without a pitch that of the geometry is taken, if it is known.
 
@@ -152,10 +158,12 @@ class Detection:
         """
         grids, references = {"50 Hz": 50.0, "60 Hz": 60.0, "none": 0.0}, {"ground": False, "median": True}
         filters = {"linear-phase": None, "low-delay": LOW_DELAY}
-        if mains not in grids or reference not in references or reflex_filter not in filters:
+        ways = {"blank": False, "subtract": True}
+        asked = (mains, grids), (reference, references), (reflex_filter, filters), (stimulation_artefacts, ways)
+        if any(word not in known for word, known in asked):
             raise ValueError(
-                f"detection: mains “{mains}”, reference “{reference}”, reflex_filter “{reflex_filter}”; write"
-                f" {' or '.join(grids)}, {' or '.join(references)}, and {' or '.join(filters)}"
+                f"detection: mains “{mains}”, reference “{reference}”, reflex_filter “{reflex_filter}”, stimulation_artefacts"
+                f" “{stimulation_artefacts}”; write {', and '.join(' or '.join(known) for _, known in asked)}"
             )
         if pitch_um is None and geometry is not None and math.isfinite(geometry.pitch_um):
             pitch_um = geometry.pitch_um
@@ -164,6 +172,7 @@ class Detection:
             references[reference],
             artefact_share_pct / 100.0,
             pitch_um or MIN_PITCH_UM,
+            subtract_artefacts=ways[stimulation_artefacts],
             reflex_filter=filters[reflex_filter],
         )
 
@@ -270,6 +279,10 @@ class SpikeDetector:
         self._capacity = 0
         self._out = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         self._pending: list[Blank] = []
+        delay, clear = int(setup["delay"]), int(setup["clear"])
+        self._templates = (
+            ArtefactTemplates(electrodes, sample_rate_hz, delay, clear) if detection.subtract_artefacts else None
+        )
         self.latency_frames = int(setup["delay"] + setup["look"])
         """Frames from a trough to the frame in which it is reported."""
         self.restart(first_frame)
@@ -303,6 +316,20 @@ class SpikeDetector:
         counted[kernels.BY_STIMULATION] += self._blanked
         return counted
 
+    def muted_since(self, frame: int) -> bool:
+        """Return whether a channel may have been muted at `frame` or later."""
+        return bool(self._clock[kernels.HORIZON] > frame or self._clock[kernels.NOISY_COUNT] > 0)
+
+    def muted_until(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Return from which frame on troughs are found again on each channel, as known now, and the :class:`MuteCause`.
+
+        A fresh crossing must come after the muting; it is at most `look` before the trough.
+        """
+        setup, noisy = self._setups[0], self._marks[kernels.IS_NOISY] > 0
+        until = self._marks[kernels.MUTE_UNTIL] - int(setup["delay"]) + int(setup["look"])
+        until[noisy] = np.maximum(until[noisy], self._next_frame + 1)
+        return until, np.where(noisy, kernels.BY_NOISE, self._marks[kernels.WHY]).astype(np.uint8)
+
     @property
     def artefacts(self) -> int:
         """Number of crossings that were rejected as artefacts."""
@@ -327,6 +354,8 @@ class SpikeDetector:
         self._past = np.zeros((int(self._setups["past"][0]) // kernels.EVERY, self._electrodes), np.float32)
         self._sums[kernels.HOLD] = self._setups["long"][0] + self._setups["past"][0]
         self._tiles = np.zeros(-(-self._electrodes // kernels.TILE), np.int64)
+        if self._templates is not None:
+            self._templates.restart()
         self._clock[kernels.SEARCHING] = 0
         self._clock[kernels.NEXT] = frame
         self._marks[kernels.CANDIDATE] = -1
@@ -344,9 +373,24 @@ class SpikeDetector:
         """Announce blanking. A blank takes effect from its first frame, or from the next processed frame."""
         self._pending.extend(blanks)
 
+    def stimulated(self, pulses: Sequence[StimulatedFrame]) -> list[Blank]:
+        """Announce pulses that were delivered: each is blanked, or its artefact subtracted, from its frame on.
+
+        Args:
+            pulses: The pulses.
+
+        Returns:
+            The stretches in which samples are held.
+        """
+        held, others = ([], pulses) if self._templates is None else self._templates.take(pulses)
+        blanks = [blank for each in others for blank in each.blanks(float(self._setups[0]["rate_hz"]))]
+        self._pending.extend(blanks)
+        return [*held, *blanks]
+
     def process(self, samples: Frames, first_frame: int) -> Spikes:
         """Filter one block and return its spikes, as copies."""
-        now = self._blanks_until(first_frame + len(samples)) if self._pending else _NONE
+        end = first_frame + len(samples)
+        now = self._blanks_until(end) if self._pending else _NONE
         if samples.size > self._capacity:
             self._capacity = samples.size
             self._out = (
@@ -370,9 +414,10 @@ class SpikeDetector:
             self._counts,
             self._past,
             self._work,
+            None if self._templates is None else self._templates.before(end),
             self._out,
         )
-        self._next_frame = first_frame + len(samples)
+        self._next_frame = end
         if not found:
             return NO_SPIKES
         frames, electrodes, uv = self._out
@@ -391,6 +436,6 @@ _NONE = np.empty((0, 3), np.int64)
 NO_SPIKES = Spikes(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
 
 
-def warm_up(electrodes: int) -> None:
+def warm_up(electrodes: int, detection: Detection | None = None) -> None:
     """Compile (or load from the cache) before the first real frame arrives."""
-    SpikeDetector(electrodes, 25_000.0, 0.195).process(np.zeros((25, electrodes), np.int16), 0)
+    SpikeDetector(electrodes, 25_000.0, 0.195, detection=detection).process(np.zeros((25, electrodes), np.int16), 0)

@@ -123,9 +123,9 @@ class RealTimeThread(threading.Thread):
                 self._ended()
 
 
-def compile_engine(info: ArrayInfo) -> None:
+def compile_engine(info: ArrayInfo, detection: Detection | None = None) -> None:
     """Compile (or load from the cache) what the engine of a card needs, before the first frame."""
-    warm_up(info.electrodes)
+    warm_up(info.electrodes, detection)
     metrics_warm_up(info.sample_rate_hz)
 
 

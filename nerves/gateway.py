@@ -7,6 +7,7 @@ hold up the real-time thread: it takes commands from a bounded queue and wakes t
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -49,6 +50,8 @@ MAX_SUBSCRIBERS = 64
 MAX_TEXT = 200
 MAX_KEY = 64
 MIN_BIN_MS, MAX_BIN_MS, MAX_LAG_BINS = 0.1, 1000.0, 1000
+RESPONSES_S, MAX_RESPONSES_S = 300.0, 3600.0
+RESPONSES_MS, MAX_WINDOW_MS = (-20.0, 50.0), 1000.0
 DECISION_WITHIN_S = 1.0
 OUTCOME_WITHIN_S = 3.0
 """Longest wait for the fate of a pulse after its latest frame (s of real time); the core gives each one within a second."""
@@ -175,6 +178,38 @@ class Gateway(pb_grpc.NervesServicer):
             reference_spikes=len(reference),
             target_spikes=len(target),
             seconds=(window.end - window.begin) / rate,
+        )
+
+    async def Responses(self, request: pb.ResponsesRequest, context: Context) -> pb.ResponsesReply:
+        """Return the spikes of an electrode around the latest pulses."""
+        for electrode in (request.electrode, *request.stimulated):
+            await self._require_electrode(context, electrode)
+        begin, end = (request.from_ms, request.to_ms) if request.from_ms or request.to_ms else RESPONSES_MS
+        seconds, bin_ms = request.seconds or RESPONSES_S, request.bin_ms or 1.0
+        if not (
+            -MAX_WINDOW_MS <= begin < end <= MAX_WINDOW_MS
+            and MIN_BIN_MS <= bin_ms <= end - begin <= MAX_LAG_BINS * bin_ms
+            and 0.0 < seconds <= MAX_RESPONSES_S
+        ):
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"a window lies within {MAX_WINDOW_MS:g} ms of the pulse, a bin has {MIN_BIN_MS:g} ms or more, there are"
+                f" {MAX_LAG_BINS} bins at most, and pulses are counted for {MAX_RESPONSES_S:g} s at most",
+            )
+        asked = (request.electrode, frozenset(request.stimulated), seconds, self._core.next_frame)
+        found, since = await asyncio.to_thread(self._core.responses.of, *asked, (begin, end), bin_ms)
+        baseline, (low, high) = float(found.baseline_hz[0]), found.baseline_interval_hz[0].tolist()
+        known = not math.isnan(baseline)
+        return pb.ResponsesReply(
+            trials=found.trials,
+            overlapping=found.overlapping,
+            from_frame=max(since, 0),
+            edges_ms=found.edges_ms.tolist(),
+            counts=found.counts[0].tolist(),
+            observed_s=found.observed_s[0].tolist(),
+            baseline_hz=baseline if known else None,
+            baseline_low_hz=low if known else None,
+            baseline_high_hz=high if known else None,
         )
 
     async def StreamFrames(self, request: pb.StreamFramesRequest, context: Context) -> AsyncGenerator[pb.FramesReply]:

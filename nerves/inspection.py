@@ -42,6 +42,27 @@ class Waveforms:
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseSeen:
+    """Spikes of one electrode around the latest pulses, by latency bin; `edges_ms` has one entry more than the others.
+
+    `rate_hz` is NaN in a bin in which nothing could be detected, the baseline where it is not known. `seconds` is how far
+    back pulses are counted, `overlapping` the number of trials with another pulse in their window.
+    """
+
+    electrode: int
+    seconds: float
+    trials: int
+    overlapping: int
+    edges_ms: tuple[float, ...]
+    counts: tuple[int, ...]
+    observed_s: tuple[float, ...]
+    rate_hz: tuple[float, ...]
+    baseline_hz: float
+    baseline_low_hz: float
+    baseline_high_hz: float
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseSeen:
     """A living lease: when it ends without a sign of life, and how long ago the last one was (s of the array's clock)."""
 
@@ -61,6 +82,10 @@ class ArrayInspector(Protocol):
 
     async def waveforms(self, electrode: int) -> Waveforms | None:
         """Return the waveforms of an electrode's spikes of the last seconds."""
+        ...
+
+    async def responses(self, electrode: int) -> ResponseSeen | None:
+        """Return the spikes of an electrode around the pulses of the last minutes."""
         ...
 
     async def leases(self) -> tuple[tuple[LeaseSeen, ...], tuple[BudgetUse, ...]] | None:

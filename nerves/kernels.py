@@ -124,6 +124,37 @@ FOLLOWED_WINDOWS, FRESH_WINDOWS = 25, 62
 When it is followed, the comb begins again, and for the second number of windows it learns without a gate.
 """
 
+PULSE = 9
+FIRST, HELD, CHECK, END, SLOT, LEARNS, SUBTRACTS, OTHERS_END, OWN_END = range(PULSE)
+"""Entries of the present `pulse`, and of a row of `pulses` to come: first frame, end of the held samples, frame in which the
+template is judged, end of its wave, and its place; whether the wave is learned and subtracted (of a row: whether the place is
+new, and nothing); ends of the blanking of the other electrodes and of the stimulated ones where it cannot be subtracted."""
+
+FITS = 5
+SCALE, CROSS, SQUARE, LEFT, VALID = range(FITS)
+"""Rows of `fits`, one column a channel: size of this artefact over the template's, sums over the wave up to the check (of the
+rest times the template, of the template's square and of the rest's, in units of the noise), whether it is subtracted."""
+
+LEARNED_PULSES = 8
+"""Pulses of one kind after which their template is subtracted."""
+
+LESSON = 1.0 / 16.0
+FIRST_CLIP, CLIP = 3.0, 2.0
+"""Share of a new wave in the template, and the most (σ) that one adds at first and later: evoked spikes, which do not come at
+each pulse to a sample, add little."""
+
+SCALE_SD = 0.1
+"""Standard deviation of the size of artefacts of one kind that is expected before anything is seen."""
+
+MAX_LEFT, MAX_SPREAD, LARGE = 4.0, 1.75, 8.0
+"""Power of what the template leaves (σ²) up to the check, above which a channel is blanked, as its artefacts differ; and
+the same at each frame over the last pulses, where the template is large (σ). Where it is small, spikes are what varies.
+"""
+
+DIP, DIP_FRAMES, SMOOTH = 2.0, 8, 4
+"""A template that lies this much (σ) lower than both sides of it so many frames away may hold a spike that comes with each
+pulse: around it the channel is blanked."""
+
 MAINS = 6
 THETA, HZ, IN_PHASE, QUADRATURE, SLOW, NEAR = range(MAINS)
 """Entries of `mains`: phase in cycles, frequency, lock-in amplifier (µV), slow mean of the reference (µV), number of windows
@@ -567,6 +598,124 @@ def _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks):  # type:
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _begin_pulse(frame, row, setup, sums, marks, clock, pulse, stim):  # type: ignore[no-untyped-def]
+    """Begin the wave of an artefact: hold the samples until it is in the range of the converter, and blank as much as needed.
+
+    Within the wave of another pulse it is neither learned nor subtracted, and both are blanked; nor is one that comes late.
+    """
+    _, _, _, mine, counts, fits = stim
+    overlaps = frame < pulse[END]
+    if overlaps:
+        _blank_rest(setup, marks, clock, pulse, mine[pulse[SLOT]], fits, True)
+    if row[LEARNS]:
+        counts[row[SLOT]] = 0
+    end = max(row[END], pulse[END])
+    pulse[:] = row
+    pulse[END] = end
+    pulse[LEARNS] = not overlaps and frame == row[FIRST]
+    pulse[SUBTRACTS] = pulse[LEARNS] and counts[row[SLOT]] >= LEARNED_PULSES
+    fits[SCALE], fits[VALID] = 1.0, 1.0
+    fits[CROSS] = fits[SQUARE] = fits[LEFT] = 0.0
+    for c in range(marks.shape[1]):
+        marks[BLANK_UNTIL, c] = max(marks[BLANK_UNTIL, c], row[HELD])
+        _mute(marks, clock, c, row[CHECK] + 1, BY_STIMULATION)
+        sums[HOLD, c] = max(sums[HOLD, c], i32(end - frame + setup.past))
+    clock[BLANK_HORIZON] = max(clock[BLANK_HORIZON], row[HELD])
+    if not pulse[SUBTRACTS]:
+        _blank_rest(setup, marks, clock, pulse, mine[row[SLOT]], fits, True)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _blank_rest(setup, marks, clock, pulse, mine, fits, every):  # type: ignore[no-untyped-def]
+    """Blank the channels on which the artefact is not subtracted, or all, as long as without subtraction."""
+    for c in range(marks.shape[1]):
+        if every or fits[VALID, c] == 0.0:
+            end = pulse[OWN_END] if mine[c] else pulse[OTHERS_END]
+            _mute(marks, clock, c, end + setup.clear, BY_STIMULATION)
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _subtract_artefact(frame, y, pulse, stim):  # type: ignore[no-untyped-def]
+    learned, _, _, _, _, fits = stim
+    wave = learned[pulse[SLOT], frame - pulse[FIRST]]
+    for c in range(len(y)):
+        y[c] -= fits[SCALE, c] * wave[c]
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _learn_artefact(frame, setup, lanes, marks, clock, pulse, stim):  # type: ignore[no-untyped-def]
+    """Learn from one frame of a wave what was left of it, judge the template at the check, blank where it may hold a spike.
+
+    The template's dips are looked for where it is known on both sides of them, and heeded from the next pulse on. Where
+    nothing is blanked without subtraction, nothing is subtracted.
+    """
+    learned, spread, doubts, mine, counts, fits = stim
+    slot, k = pulse[SLOT], frame - pulse[FIRST]
+    y, wave, spreads, doubt = lanes[Y], learned[slot], spread[slot], doubts[slot]
+    count = counts[slot]
+    gain = f32(max(1.0 / (count + 1.0), LESSON))
+    clip = f32(CLIP if count >= LEARNED_PULSES else FIRST_CLIP)
+    near, last = k - DIP_FRAMES, k - 2 * DIP_FRAMES
+    for c in range(len(y)):
+        level = lanes[LEVEL, c]
+        if level <= f32(0.0) or marks[RAIL, c] >= pulse[FIRST] or marks[IS_NOISY, c] != 0:
+            fits[VALID, c] = 0.0
+            continue
+        sigma = math.sqrt(level)
+        rest, old = y[c], wave[k, c]
+        whole = rest + (fits[SCALE, c] * old if pulse[SUBTRACTS] else f32(0.0))
+        if pulse[SUBTRACTS] and frame <= pulse[CHECK]:
+            fits[CROSS, c] += rest * old / level
+            fits[SQUARE, c] += old * old / level
+            fits[LEFT, c] += rest * rest / level
+        if not pulse[LEARNS]:
+            continue
+        if count == 0:
+            wave[k, c], spreads[k, c], doubt[k, c] = whole, level, False
+            continue
+        more = whole - old
+        if not pulse[SUBTRACTS]:
+            rest = more
+        wave[k, c] = old + gain * min(max(more, -clip * sigma), clip * sigma)
+        if rest > 0.0:
+            spreads[k, c] += gain * (min(rest * rest, f32(16.0) * level) - spreads[k, c])
+        if last >= pulse[HELD] - pulse[FIRST]:
+            dip = min(wave[last, c], wave[k, c]) - wave[near, c]
+            power, size = f32(0.0), f32(0.0)
+            for j in range(near - SMOOTH, near + SMOOTH + 1):
+                power += spreads[j, c]
+                size = max(size, abs(wave[j, c]))
+            varies = size > LARGE * sigma and power > MAX_SPREAD * (2 * SMOOTH + 1) * level
+            doubt[near, c] = varies or dip > DIP * sigma
+    if pulse[SUBTRACTS]:
+        if frame == pulse[CHECK]:
+            _judge_template(frame, pulse, fits)
+            _blank_rest(setup, marks, clock, pulse, mine[slot], fits, False)
+        ahead = min(k + DIP_FRAMES, wave.shape[0] - 1)
+        for c in range(len(y)):
+            end = (pulse[OWN_END] if mine[slot, c] else pulse[OTHERS_END]) + setup.clear
+            if frame + 1 >= end:
+                fits[SCALE, c] = fits[VALID, c] = 0.0
+            elif doubt[ahead, c] and fits[VALID, c] != 0.0:
+                _mute(marks, clock, c, min(frame + 2 * DIP_FRAMES + 1, end), BY_STIMULATION)
+    if frame == pulse[END] - 1 and pulse[LEARNS]:
+        counts[slot] += 1
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _judge_template(frame, pulse, fits):  # type: ignore[no-untyped-def]
+    """Find the size of this artefact by what the template has left so far; where much is left nothing is subtracted."""
+    frames = frame - pulse[HELD] + 1
+    for c in range(fits.shape[1]):
+        more = fits[CROSS, c] / (fits[SQUARE, c] + f32(1.0 / (SCALE_SD * SCALE_SD)))
+        fits[SCALE, c] = f32(1.0) + more
+        rest = fits[LEFT, c] - f32(2.0) * more * fits[CROSS, c] + more * more * fits[SQUARE, c]
+        if rest > MAX_LEFT * frames or abs(more) > f32(3.0 * SCALE_SD):
+            fits[VALID, c] = 0.0
+        fits[SCALE, c] *= fits[VALID, c]
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _hold(frame, row, before, marks, blanked):  # type: ignore[no-untyped-def]
     """Repeat the samples of the frame before on blanked channels, so that an artefact does not enter the filter."""
     for c in range(len(row)):
@@ -623,12 +772,14 @@ def detect(  # type: ignore[no-untyped-def]
     counts,
     past,
     work,
+    stimulation,
     out,
 ):
     """Filter a block and append its spikes to `out`. Return their number.
 
     `work` holds the samples before this block in its first rows; `blanked` the blanked frames of each channel, `counts` the
-    muted ones by cause.
+    muted ones by cause. `stimulation` has pulses to come, the present one and the templates; with None, which compiles to a
+    function of its own, nothing is subtracted.
     """
     setup = setups[0]
     history = work.shape[0] - CHUNK
@@ -637,7 +788,7 @@ def detect(  # type: ignore[no-untyped-def]
     power, moves, used = lanes[POWER], lanes[MOVES], lanes[USED]
     turn = 1.0 / setup.rate_hz
     found = 0
-    next_blank = 0
+    next_blank = next_pulse = 0
     for start in range(0, samples.shape[0], CHUNK):
         size = min(CHUNK, samples.shape[0] - start)
         work[history : history + size] = samples[start : start + size]
@@ -645,15 +796,30 @@ def detect(  # type: ignore[no-untyped-def]
             frame = first_frame + start + k
             row = history + k
             if next_blank < len(blanks):
-                next_blank = _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks)
+                taken = _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks)
+                if stimulation is not None and taken > next_blank:
+                    stimulation[1][LEARNS] = 0
+                next_blank = taken
+            if stimulation is not None:
+                pulses, pulse, stim = stimulation
+                if next_pulse < len(pulses) and pulses[next_pulse, FIRST] <= frame:
+                    _begin_pulse(frame, pulses[next_pulse], setup, sums, marks, clock, pulse, stim)
+                    next_pulse += 1
             if frame < clock[BLANK_HORIZON]:
                 _hold(frame, work[row], work[row - 1], marks, blanked)
             _filter(work, row, setup, total, ramp, triangle, y)
             if setup.reference:
                 _subtract_median(y, marks)
+            if stimulation is not None:
+                _, pulse, stim = stimulation
+                if frame < pulse[END] and pulse[SUBTRACTS] and frame >= pulse[HELD]:
+                    _subtract_artefact(frame, y, pulse, stim)
             if setup.mains_hz > 0.0:
                 fresh = FOLLOWED_WINDOWS <= mains[NEAR] < FOLLOWED_WINDOWS + FRESH_WINDOWS
                 _subtract_mains(y, comb, min(int(mains[THETA] * len(comb)), len(comb) - 1), gate, fresh)
+            if stimulation is not None and frame < stimulation[1][END] and frame >= stimulation[1][HELD]:
+                _, pulse, stim = stimulation
+                _learn_artefact(frame, setup, lanes, marks, clock, pulse, stim)
             below = _count_below(y, threshold, 0, len(y))
             if below > clock[ENOUGH]:
                 clock[MANY] = frame

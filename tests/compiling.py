@@ -20,9 +20,12 @@ def compile_part(part: str) -> None:
     """Compile the plant for rigs with or without branches, or the electrode engine."""
     if part == "engine":
         from choroid.running.simulated_card import simulated_card
+        from nerves.detector import Detection
         from nerves.engine import compile_engine
 
-        compile_engine(simulated_card(electrodes=32, seed=1).info)
+        info = simulated_card(electrodes=32, seed=1).info
+        compile_engine(info)
+        compile_engine(info, Detection(subtract_artefacts=True))
         return
     from controller.rig.loading import load_rig
     from sim.plant.plant import Plant

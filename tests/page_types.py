@@ -40,6 +40,7 @@ READ = (
     nerves.ElectrodesModel,
     nerves.FiringModel,
     nerves.LeasesModel,
+    nerves.ResponsesModel,
     nerves.StimulationsModel,
     nerves.WaveformsModel,
     runs.LibraryModel,

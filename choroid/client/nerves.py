@@ -165,6 +165,34 @@ class _NervesMethods(Generic[Lease, Reflex]):
         request = pb.CrossCorrelationRequest(reference=reference, target=target, bin_ms=bin_ms, max_lag=max_lag)
         return self._once(self._stub.CrossCorrelation, request)
 
+    @answered
+    def responses(
+        self,
+        electrode: int,
+        *,
+        stimulated: Iterable[int] = (),
+        seconds: float = 300.0,
+        window_ms: tuple[float, float] = (-20.0, 50.0),
+        bin_ms: float = 1.0,
+    ) -> EngineCall[pb.ResponsesReply]:
+        """Return the spikes of an electrode around the latest pulses: a peri-stimulus time histogram.
+
+        Args:
+            electrode: Whose spikes are counted.
+            stimulated: Only pulses of these electrodes; none means all.
+            seconds: How far back, at most 3600; the engine keeps 4,096 pulses and 65,536 spikes.
+            window_ms: Begin and end of the window from the begin of a pulse on, within ±1000 ms.
+            bin_ms: Width of a latency bin (ms), 0.1 to 1000; at most 1000 bins.
+
+        Returns:
+            `edges_ms`, and for each bin `counts` and `observed_s`: a bin without observed time has no rate.
+        """
+        begin, end = window_ms
+        request = pb.ResponsesRequest(
+            electrode=electrode, stimulated=list(stimulated), seconds=seconds, from_ms=begin, to_ms=end, bin_ms=bin_ms
+        )
+        return self._once(self._stub.Responses, request)
+
     @streamed
     def spikes(
         self,

@@ -11,7 +11,7 @@ from choroid.commands.options import command, emit, json_option, subject
 
 def add(commands: Any) -> None:
     """Add `recording` to `commands`."""
-    verbs = subject(commands, "recording", "recordings of the electrode array: start, stop, status, list, export")
+    verbs = subject(commands, "recording", "recordings of the electrode array: start, stop, status, list, psth, export")
     start = command(verbs, "start", _record, "begin a recording")
     start.add_argument("name", nargs="?", default="", help="its name (default: from the time and the user)")
     stop = command(verbs, "stop", _record, "end the recording; its file is complete then")
@@ -34,6 +34,15 @@ def add(commands: Any) -> None:
     export.add_argument("--experimenter", default="", metavar="NAME", help="as “Last, First”")
     export.add_argument("--institution", default="", metavar="NAME", help="of the laboratory")
     export.add_argument("--lab", default="", metavar="NAME", help="name of the laboratory")
+    psth = command(verbs, "psth", _psth, "spikes around the pulses of a recording, by electrode and latency")
+    psth.add_argument("recording", help="its name, or its folder")
+    psth.add_argument(
+        "--window", nargs=2, type=float, default=(-50.0, 100.0), metavar=("FROM", "TO"), help="in ms (default -50 100)"
+    )
+    psth.add_argument("--bin", type=float, default=1.0, metavar="MS", help="width of a latency bin (default 1)")
+    psth.add_argument(
+        "--stimulated", nargs="+", type=int, metavar="ELECTRODE", help="only pulses of these electrodes (default all)"
+    )
     for verb in (start, stop):
         verb.add_argument("--reason", default="", help="reason, for the record")
     for name, verb in verbs.choices.items():
@@ -58,6 +67,26 @@ def _export(arguments: argparse.Namespace) -> int:
     )
     emit(answer, as_json=arguments.json, text=module.as_text(answer))
     return 1 if arguments.strict and answer["without_environment"] else 0
+
+
+def _psth(arguments: argparse.Namespace) -> int:
+    from choroid.common.extras import load_extra
+
+    module = load_extra(
+        "choroid.evoked.psth",
+        "recording",
+        needed_for="a recording",
+        otherwise="read it on the machine that recorded it",
+    )
+    found = module.psth(
+        arguments.recording,
+        data=arguments.data,
+        window_ms=tuple(arguments.window),
+        bin_ms=arguments.bin,
+        stimulated=arguments.stimulated,
+    )
+    emit(module.as_json(found), as_json=arguments.json, text=module.as_text(found))
+    return 0
 
 
 def _record(arguments: argparse.Namespace) -> int:

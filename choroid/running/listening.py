@@ -24,7 +24,7 @@ from nerves.access import AgentAccess
 from nerves.budgets import BudgetUse
 from nerves.cards.contract import CardRefused
 from nerves.credentials import AgentCredentials
-from nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from nerves.inspection import ElectrodeTable, LeaseSeen, ResponseSeen, Waveforms
 from nerves.ledger import StimulationRecord, latest
 from nerves.ledger_head import LedgerRefused
 from nerves.recording.access import RecordingAccess
@@ -174,12 +174,16 @@ class EngineNerves:
         return self._engine is not None and await self._engine.end_leases(requester, why)
 
     async def electrodes(self) -> ElectrodeTable | None:
-        """Return the figures of each electrode; None without an engine, as the next two."""
+        """Return the figures of each electrode; None without an engine, as the next three."""
         return await self._gateway.electrodes() if self._gateway else None
 
     async def waveforms(self, electrode: int) -> Waveforms | None:
         """Return the waveforms of an electrode's spikes of the last seconds."""
         return await self._gateway.waveforms(electrode) if self._gateway else None
+
+    async def responses(self, electrode: int) -> ResponseSeen | None:
+        """Return the spikes of an electrode around the pulses of the last minutes."""
+        return await self._gateway.responses(electrode) if self._gateway else None
 
     async def leases(self) -> tuple[tuple[LeaseSeen, ...], tuple[BudgetUse, ...]] | None:
         """Return the living leases and the use of the budgets."""

@@ -247,6 +247,7 @@ async def spawn_engine(
             nerves.artefact_share_pct,
             nerves.pitch_um,
             nerves.reflex_filter,
+            nerves.stimulation_artefacts,
         ],
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.tissue.values()),

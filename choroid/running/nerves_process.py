@@ -93,7 +93,8 @@ async def _child(config: dict[str, Any]) -> None:
     credentials = AgentCredentials(data_dir, Clock(follow_system=True).utc_text)
     agent_token = first_agents(data_dir, credentials, keyring)
     card = CardProcess(config["card"])
-    compile_engine(card.info)
+    detection = Detection.of(*config.get("detection", ("50 Hz", "ground")), geometry=card.info.geometry)
+    compile_engine(card.info, detection)
     print(json.dumps({"compiled": True}), flush=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -120,7 +121,7 @@ async def _child(config: dict[str, Any]) -> None:
         remote=_remote(config, data_dir),
         envelope=Envelope.of(config["card"]["material"]),
         tissue=config.get("tissue"),
-        detection=Detection.of(*config.get("detection", ("50 Hz", "ground")), geometry=card.info.geometry),
+        detection=detection,
         recording=RecordingPlan(**config["recording"]) if config.get("recording") else None,
     )
     try:

@@ -19,7 +19,7 @@ from choroid.client.errors import NervesError
 from choroid.client.nerves import AsyncNervesClient
 from choroid.client.wire import nerves_pb2 as pb
 from nerves.budgets import BudgetUse
-from nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from nerves.inspection import ElectrodeTable, LeaseSeen, ResponseSeen, Waveforms
 from nerves.metrics.terms import METRICS, ArrayMetrics
 from nerves.summary import NervesSummary, StimulationTreatment, life_s
 
@@ -35,6 +35,8 @@ WAVEFORMS_S = 4.0
 WAVEFORMS_WITHIN_S = 0.4
 """Maximum wait for the waveforms of an electrode (s of real time): a silent one has none."""
 MAX_WAVEFORMS = 24
+RESPONSES_S = 300.0
+"""How far back the pulses are counted."""
 LOST_SAMPLE = -32768
 
 
@@ -124,6 +126,30 @@ class GatewayNerves:
         except NervesError:
             return None
         return Waveforms(electrode, info.sample_rate_hz, before, tuple(traces[-MAX_WAVEFORMS:]))
+
+    async def responses(self, electrode: int) -> ResponseSeen | None:
+        """Return an electrode's spikes around the pulses of the last minutes; None while the engine does not answer."""
+        try:
+            info, status = await self._client.info(), await self._client.status()
+            if electrode >= info.electrodes:
+                return None
+            found = await self._client.responses(electrode, seconds=RESPONSES_S)
+        except NervesError:
+            return None
+        known = found.HasField("baseline_hz")
+        return ResponseSeen(
+            electrode,
+            max(0.0, (status.next_frame - found.from_frame) / info.sample_rate_hz),
+            found.trials,
+            found.overlapping,
+            tuple(found.edges_ms),
+            tuple(found.counts),
+            tuple(found.observed_s),
+            tuple(n / s if s > 0.0 else math.nan for n, s in zip(found.counts, found.observed_s, strict=True)),
+            found.baseline_hz if known else math.nan,
+            found.baseline_low_hz if known else math.nan,
+            found.baseline_high_hz if known else math.nan,
+        )
 
     async def leases(self) -> tuple[tuple[LeaseSeen, ...], tuple[BudgetUse, ...]] | None:
         """Return the living leases and the use of the budgets; None while the engine does not answer."""

@@ -310,6 +310,8 @@ class Nerves(RigPart):
     """Where the electrodes are, and on which channels of the card; left out, not known, but for a simulated array."""
     reflex_filter: Literal["linear-phase", "low-delay"] = "linear-phase"
     """Filter of the spikes that reflexes see. `low-delay`: 0.2 ms after the trough instead of 0.8, with fewer small ones."""
+    stimulation_artefacts: Literal["blank", "subtract"] = "blank"
+    """What is done with the artefact of a pulse. `subtract`: where it is known well, spikes are seen sooner after it."""
     recording: RecordingSpec | None = None
 
 

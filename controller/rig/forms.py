@@ -57,6 +57,7 @@ ADDED_WITH_DEFAULT: tuple[tuple[str, object], ...] = (
     ("reference", "ground"),
     ("artefact_share", 60.0),
     ("reflex_filter", "linear-phase"),
+    ("stimulation_artefacts", "blank"),
     ("block", 0.001),
     ("card", "simulated"),
     ("audit", {"key": None, "witnesses": [], "hubs": [], "time_stamps": None}),

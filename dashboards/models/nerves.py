@@ -60,6 +60,27 @@ class WaveformsModel(Projection):
     traces_uv: list[list[float]]
 
 
+class ResponsesModel(BaseModel):
+    """Spikes of an electrode around the pulses of the last `seconds`, by latency from the begin of the pulse.
+
+    One entry of `counts`, `observed_s` and `rate_hz` for each bin between two `edges_ms`. In a bin in which nothing could be
+    detected the rate is null. The baseline is the rate before the pulse with its 95 % interval, null where it is not known.
+    `overlapping` trials have another pulse in their window.
+    """
+
+    electrode: int
+    seconds: float
+    trials: int
+    overlapping: int
+    edges_ms: list[float]
+    counts: list[int]
+    observed_s: list[float]
+    rate_hz: list[float | None]
+    baseline_hz: float | None
+    baseline_low_hz: float | None
+    baseline_high_hz: float | None
+
+
 class LeaseModel(Projection):
     """A living lease: when it ends without a sign of life, and how long ago the last one was (s)."""
 

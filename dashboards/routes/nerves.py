@@ -21,13 +21,14 @@ from dashboards.models.nerves import (
     EndedLeases,
     EndLeases,
     LeasesModel,
+    ResponsesModel,
     StimulationModel,
     StimulationsModel,
     WaveformsModel,
 )
 from nerves.access import AgentAccess
 from nerves.credentials import AgentCredential
-from nerves.inspection import ArrayInspector, Waveforms
+from nerves.inspection import ArrayInspector, ResponseSeen, Waveforms
 from nerves.ledger import StimulationRecord
 
 logger = logging.getLogger(__name__)
@@ -96,6 +97,31 @@ async def electrodes(_: Viewer, rig: Controlled, answers: Answers) -> dict[str, 
 @routes.get("/waveforms/{electrode}", response_model=WaveformsModel)
 async def waveforms(_: Viewer, rig: Controlled, answers: Answers, electrode: int) -> Waveforms:
     """Return the raw samples around the latest spikes of an electrode."""
+    _require(rig, electrode)
+    found: Waveforms | None = await answers.get(
+        ("waveforms", electrode), lambda: answers.inspector.waveforms(electrode)
+    )
+    if found is None:
+        raise _silent()
+    return found
+
+
+@routes.get("/responses/{electrode}", response_model=ResponsesModel)
+async def responses(_: Viewer, rig: Controlled, answers: Answers, electrode: int) -> dict[str, Any]:
+    """Return the spikes of an electrode around the pulses of the last minutes, by latency."""
+    _require(rig, electrode)
+    found: ResponseSeen | None = await answers.get(
+        ("responses", electrode), lambda: answers.inspector.responses(electrode)
+    )
+    if found is None:
+        raise _silent()
+    names = ("baseline_hz", "baseline_low_hz", "baseline_high_hz")
+    baseline = dict(zip(names, _known(getattr(found, name) for name in names), strict=True))
+    return {**asdict(found), "rate_hz": _known(found.rate_hz), **baseline}
+
+
+def _require(rig: Controlled, electrode: int) -> None:
+    """Raise if the array has no such electrode."""
     count = 0 if rig.rig.nerves is None else rig.rig.nerves.electrodes
     if not 0 <= electrode < count:
         raise ApiProblem(
@@ -105,12 +131,6 @@ async def waveforms(_: Viewer, rig: Controlled, answers: Answers, electrode: int
             cause="a slip in the address",
             action=f"choose 0 to {count - 1}",
         )
-    found: Waveforms | None = await answers.get(
-        ("waveforms", electrode), lambda: answers.inspector.waveforms(electrode)
-    )
-    if found is None:
-        raise _silent()
-    return found
 
 
 @routes.get("/leases", response_model=LeasesModel)

@@ -382,6 +382,20 @@ export interface RecordsView {
   discarded: DiscardedModel[];
 }
 
+export interface ResponsesModel {
+  electrode: number;
+  seconds: number;
+  trials: number;
+  overlapping: number;
+  edges_ms: number[];
+  counts: number[];
+  observed_s: number[];
+  rate_hz: (number | null)[];
+  baseline_hz: number | null;
+  baseline_low_hz: number | null;
+  baseline_high_hz: number | null;
+}
+
 export interface RetreatModel {
   seq: number;
   utc: string;

@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from nerves.detections import UNOBSERVED
+
 VERSION: Final = 1
 """The format of a recording, kept as `choroid_recording` in its attributes."""
 SUFFIX: Final = ".zarr"
@@ -30,6 +32,7 @@ TABLES: Final[dict[str, np.dtype[Any]]] = {
     "impedances": np.dtype([("frame", "<i8"), ("electrode", "<i4"), ("kohm", "<f4")]),
     "blanks": np.dtype([("first_frame", "<i8"), ("end_frame", "<i8"), ("electrode", "<i4")]),
     "gaps": np.dtype([("first_frame", "<i8"), ("end_frame", "<i8"), ("cause", "u1")]),
+    "unobserved": UNOBSERVED,
 }
 """Columns of each table. Frames count from the start of the engine."""
 

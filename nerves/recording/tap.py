@@ -22,7 +22,7 @@ from nerves import detector, kernels
 from nerves.cards.contract import CardFault, Delivery, FrameBlock, Pulse
 from nerves.core import Core
 from nerves.detections import Blank, Spikes
-from nerves.detector import ElectrodeState
+from nerves.detector import ElectrodeState, MuteCause
 from nerves.events import EventKind
 from nerves.governor import Request, StimulationDecision
 from nerves.ledger import State, phases_of, readable
@@ -241,6 +241,8 @@ class RecordingTap:
             self._alarms.append(f"the recording {order.name} could not begin: the writer is behind; try again")
 
     def _end(self, open_: _Open, sender: HandoverSender, why: str, frame: int) -> None:
+        if len(still := self._core.unobserved_now()):
+            self._rows("unobserved", still)
         if open_.lost_from is not None:
             sender.put(MessageKind.GAP, open_.lost_from, count=frame, extra=GapCause.WRITER, urgent=True)
         if not sender.put(MessageKind.CLOSE, frame, why.encode(), urgent=True):
@@ -297,7 +299,9 @@ class RecordingTap:
         return True
 
     def _follow_core(self, open_: _Open, end: int) -> None:
-        """Record changed states, leases and events."""
+        """Record changed states, stretches without detection, leases and events."""
+        if len(self._core.unobserved):
+            self._rows("unobserved", self._core.unobserved)
         if end >= open_.next_states:
             open_.next_states = end + round(STATES_S * self._rate)
             states = self._core.electrode_states
@@ -384,6 +388,7 @@ def _attributes(core: Core, plan: RecordingPlan, order: RecordingOrder, utc: str
                 "latency_frames": core.detector_latency_frames,
             },
         },
+        "mute_causes": {cause.name.lower(): int(cause) for cause in MuteCause},
         "states": {state.name.lower(): int(state) for state in ElectrodeState},
         "fates": {fate.name.lower(): int(fate) for fate in FateCode},
         "gap_causes": {cause.name.lower(): int(cause) for cause in GapCause},

@@ -26,6 +26,7 @@ GROUPS = {
     "Answers of the controller": ("choroid.client.answers",),
     "The electrode engine": ("choroid.client.nerves", "choroid.client.nerves_reflexes", "choroid.client.nerves_terms"),
     "Errors of the clients": ("choroid.client.errors",),
+    "Recordings": ("choroid.evoked.psth", "nerves.psth"),
     "Rigs": ("choroid.rig_file.check", "controller.rig.description", "controller.rig.problems"),
     "Simulation and records": (
         "choroid.simulation.simulate",

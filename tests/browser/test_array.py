@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from dashboards.models.nerves import ElectrodesModel, LeasesModel, StimulationsModel, WaveformsModel
+from dashboards.models.nerves import ElectrodesModel, LeasesModel, ResponsesModel, StimulationsModel, WaveformsModel
 from tests.browser.pages import Visit, chromium
 from tests.browser.stage import SIZES, rig_answer, staged
 
@@ -63,6 +63,7 @@ class Engine:
         body = {  # type: ignore[no-untyped-call]
             "electrodes": self.electrodes,
             "waveforms": lambda: self.waveforms(int(path.rpartition("/")[2])),
+            "responses": lambda: self.responses(int(path.rpartition("/")[2])),
             "leases": self.held,
             "stimulation": lambda: self.stimulation(query),
         }[what]()
@@ -96,6 +97,25 @@ class Engine:
         )
         model = WaveformsModel(electrode=electrode, sample_rate_hz=25_000.0, before=25, traces_uv=traces)
         return model.model_dump()
+
+    def responses(self, electrode: int) -> dict[str, Any]:
+        """Sixty pulses a moment ago, hidden for 3 ms, with an answer at 8 ms; none for the silent electrode."""
+        trials = 0 if electrode == SILENT else 60
+        edges = [float(ms) for ms in range(-20, 51)]
+        hidden = [0.0 <= ms < 3.0 for ms in edges[:-1]]
+        answer = [
+            0.0 if lost else 0.004 + 0.2 * math.exp(-(((ms - 8) / 3) ** 2))
+            for lost, ms in zip(hidden, edges[:-1], strict=True)
+        ]
+        counts = [round(trials * each) if ms >= 0 else int(ms) % 2 for each, ms in zip(answer, edges[:-1], strict=True)]
+        seconds = [0.0 if lost else trials * 1e-3 for lost in hidden]
+        rates = [n / s if s else None for n, s in zip(counts, seconds, strict=True)]
+        before = sum(counts[:20]) / sum(seconds[:20]) if trials else None
+        return ResponsesModel(
+            electrode=electrode, seconds=300.0, trials=trials, overlapping=trials // 20, edges_ms=edges, counts=counts,
+            observed_s=seconds, rate_hz=rates, baseline_hz=before, baseline_low_hz=before and 0.6 * before,
+            baseline_high_hz=before and 1.6 * before,
+        ).model_dump()  # fmt: skip
 
     def held(self) -> dict[str, Any]:
         names = {"pong": "agent", "vowels": "agent", "viewer": "reader"}
@@ -192,6 +212,28 @@ def test_keys_move_over_the_map_and_the_selected_electrode_shows_its_waveforms(d
     page.get_by_test_id("array-number").press("Tab")
     expect(page.locator("#array-caption")).to_have_text("No spike in the last seconds")
     expect(page.get_by_test_id("array-words")).to_contain_text("Impedance not known")
+
+
+def test_responses_to_pulses_are_a_picture_words_and_a_table_and_what_is_hidden_is_not_zero(
+    desk: tuple[Visit, Engine],
+) -> None:
+    page = desk[0].page
+    cell(page, 3).click()
+    caption = page.get_by_test_id("array-responses-caption")
+    expect(caption).to_contain_text("60 pulses in the last 5.0 min, 3 with another one near, highest 200 Hz at 8.0 ms")
+    expect(caption).to_contain_text("not observed: 3.0 ms")
+    expect(page.get_by_test_id("array-responses")).to_have_attribute("aria-label", re.compile("highest 200 Hz"))
+    page.get_by_text("Responses as a table").click()
+    rows = page.locator("#array-responses-rows tr")
+    expect(rows).to_have_count(70)
+    expect(rows.nth(20)).to_have_text("0.0 to 1.0not observed–0 %")
+    expect(rows.nth(28)).to_have_text("8.0 to 9.0200.012100 %")
+    page.get_by_text("Responses as a table").click()
+    page.get_by_test_id("array-number").fill(str(SILENT))
+    page.get_by_test_id("array-number").press("Tab")
+    expect(caption).to_have_text("No pulse in the last 5.0 min")
+    expect(rows).to_have_count(0)
+    assert desk[0].complaints == []
 
 
 def test_the_stimulation_ledger_is_filtered_and_goes_back(desk: tuple[Visit, Engine]) -> None:

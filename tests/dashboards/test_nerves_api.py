@@ -14,7 +14,7 @@ import pytest
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
 from nerves.budgets import BudgetUse
-from nerves.inspection import ElectrodeTable, LeaseSeen, Waveforms
+from nerves.inspection import ElectrodeTable, LeaseSeen, ResponseSeen, Waveforms
 from nerves.ledger import PulseRecord, StimulationRecord, latest
 from tests.dashboards.fake_rig import FakeController
 from tests.dashboards.world import World
@@ -49,6 +49,11 @@ class Array:
     async def waveforms(self, electrode: int) -> Waveforms | None:
         self.asked.append(electrode)
         return Waveforms(electrode, 25_000.0, 25, ((0.0, -50.0, 0.0),)) if self.answers else None
+
+    async def responses(self, electrode: int) -> ResponseSeen | None:
+        nan = math.nan
+        seen = ResponseSeen(electrode, 9.0, 2, 0, (-1.0, 0.0, 1.0), (1, 0), (0.002, 0.0), (500.0, nan), nan, nan, nan)
+        return seen if self.answers else None
 
     async def leases(self) -> tuple[tuple[LeaseSeen, ...], tuple[BudgetUse, ...]] | None:
         lease = LeaseSeen("pong", (1, 2), True, 0.5, 0.01)
@@ -93,6 +98,8 @@ async def test_S2_a_viewer_reads_everything_and_ends_nothing() -> None:
         assert table["geometry"] == "chip; positions: rig file"
         waves = (await viewer.get("/api/nerves/waveforms/3")).json()
         assert waves == {"electrode": 3, "sample_rate_hz": 25_000.0, "before": 25, "traces_uv": [[0.0, -50.0, 0.0]]}
+        seen = (await viewer.get("/api/nerves/responses/3")).json()
+        assert (seen["counts"], seen["rate_hz"], seen["baseline_hz"]) == ([1, 0], [500.0, None], None)
         held = (await viewer.get("/api/nerves/leases")).json()
         assert held["answers"] is True
         assert held["leases"][0] | {"ends_in_s": 0, "silent_s": 0} == {
@@ -105,7 +112,7 @@ async def test_S2_a_viewer_reads_everything_and_ends_nothing() -> None:
         refused = await viewer.post("/api/nerves/leases/end", json={"requester": "pong", "reason": "a test"})
         assert refused.status_code == 403
         assert [each for each in array.asked if isinstance(each, tuple) and len(each) == 2] == []
-        for path in ("electrodes", "waveforms/1", "leases", "stimulation"):
+        for path in ("electrodes", "waveforms/1", "responses/1", "leases", "stimulation"):
             assert (await unknown.get(f"/api/nerves/{path}")).status_code == 401
 
 

@@ -99,6 +99,7 @@ NOT_RUN = {
     "choroid audit renew": NotRun("for a journal that was repaired; tests/front/test_audit.py", fails=True),
     "choroid commission": NotRun("it asks a person at the rig; tests/commissioning answers"),
     "choroid sort": NotRun("minutes; tests/sorting"),
+    "choroid recording psth": NotRun("it needs a recording with pulses; tests/nwb", fails=True),
     "choroid fit": NotRun("it needs days of records; tests/fitting", fails=True),
     "choroid simulate rig.yaml --tissue twin.yaml": NotRun("it needs the result of `choroid fit`", fails=True),
     "choroid comparison simulate plan.yaml --pilot": NotRun("it needs the plan of a pilot; tests/comparison", fails=True),

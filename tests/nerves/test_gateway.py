@@ -27,6 +27,7 @@ import pytest
 
 from choroid.client.errors import NervesError
 from choroid.client.nerves import AsyncNervesClient
+from choroid.client.nerves_terms import PulsePhase
 from choroid.client.wire import nerves_pb2 as pb
 from choroid.client.wire import nerves_pb2_grpc as pb_grpc
 from choroid.running.nerves_handle import END_WITHIN_S
@@ -295,6 +296,35 @@ async def test_N4_a_pulse_at_a_sample_index_is_delivered_there_and_stands_in_the
     assert (record.decision, record.requester, record.purpose) == (reply.decision, "agent", "N4")
     assert [fate.delivered_frame for fate in record.pulses] == [fate.delivered_frame for fate in reply.pulses]
     assert record.charge_nc == pytest.approx(0.4)
+
+
+async def test_responses_to_the_latest_pulses_are_served(engine: Engine) -> None:
+    nerves = GatewayNerves(engine.address, engine.token)
+    phases = [PulsePhase(phase.duration_us, phase.current_ua) for phase in PULSE]
+    try:
+        async with AsyncNervesClient(engine.address, engine.agent_token) as client:
+            async with asyncio.timeout(60.0):
+                while True:  # a busy machine loses frames: leases end, and nothing is observed for 0.2 s
+                    name = (await client.acquire_lease([20])).lease
+                    await client.stimulate(name, [20], phases, purpose="responses")
+                    await client.release_lease(name)
+                    found = await client.responses(20, stimulated=[20], window_ms=(-5.0, 15.0))
+                    if all(found.observed_s[k] > 0.0 for k in (0, 1, 2, 3, -1)):
+                        break
+            assert list(found.edges_ms) == list(range(-5, 16))
+            assert found.observed_s[6] == found.observed_s[8] == found.counts[6] == 0
+            assert found.trials >= 1
+            assert found.HasField("baseline_high_hz")
+            seen = await nerves.responses(20)
+            assert seen is not None
+            assert (seen.electrode, len(seen.edges_ms)) == (20, 71)
+            assert math.isnan(seen.rate_hz[20 + 1])
+            assert await nerves.responses(32) is None
+            for wrong in ({"bin_ms": 0.01}, {"window_ms": (5.0, -5.0)}, {"seconds": math.inf}, {"stimulated": [32]}):
+                with pytest.raises(NervesError):
+                    await client.responses(0, **wrong)
+    finally:
+        await nerves.close()
 
 
 async def test_N3_an_agent_that_falls_silent_stimulates_no_more(engine: Engine) -> None:

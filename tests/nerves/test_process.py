@@ -158,7 +158,7 @@ def test_an_engine_says_that_it_has_compiled_before_it_begins(
     card = SimpleNamespace(info=SimpleNamespace(electrodes=4, sample_rate_hz=25_000.0, geometry=None))
     monkeypatch.setattr(Orders, "follow", follow)
     monkeypatch.setattr(nerves_process, "CardProcess", lambda _: card)
-    monkeypatch.setattr(nerves_process, "compile_engine", lambda _: seen.append("compile"))
+    monkeypatch.setattr(nerves_process, "compile_engine", lambda *_: seen.append("compile"))
     monkeypatch.setattr(nerves_process, "serve", serve)
     monkeypatch.setattr(signal, "setitimer", lambda *_: None)
     config = {"card": {"material": "Pt"}, "data_dir": str(tmp_path)}

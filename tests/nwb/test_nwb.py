@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import choroid
 from choroid.cli import main
 from choroid.common.failure import UserError
 from choroid.nwb import command
@@ -174,6 +176,59 @@ def test_pynapple_reads_every_table(exported: Exported) -> None:
     assert len(file["electrical_stimulation"]) == 2
     assert file["ElectricalSeries"].shape[1] == 8
     assert len(file["ph_loop.ph"]) == 3
+
+
+def test_N8_a_histogram_around_pulses_is_that_of_pynapple_over_the_observed_time(exported: Exported) -> None:
+    import pynapple
+
+    recording, file = exported.recording, pynapple.load_file(str(exported.path))
+    first, end = recording.segments[0].first_frame, recording.segments[0].end_frame
+    found = choroid.psth(recording.path, window_ms=(-20.0, 100.0))
+    pulses, units = np.unique(file["stimulation_pulses"].t), file["units"]
+    assert found.trials == len(pulses) == 2
+    assert found.counts.sum() > 10
+    for electrode in range(8):
+        train = next((units[k] for k in units if units["unit_name"][k] == f"e{electrode}"), None)
+        rows = recording.table("unobserved")
+        rows = rows[(rows["electrode"] == electrode) | (rows["electrode"] == -1)]
+        assert all(((rows["first_frame"] <= p) & (rows["end_frame"] >= p + 60)).any() for p in pulses * 25_000 + first)
+        hidden = pynapple.IntervalSet(
+            (rows["first_frame"] - first) / 25_000, (rows["end_frame"] - first - 0.5) / 25_000
+        )
+        seen = pynapple.IntervalSet(0.0, (end - first - 20) / 25_000).set_diff(hidden)
+        counts = np.zeros(120, int)
+        if train is not None:
+            kept = pynapple.Ts(train.restrict(seen).t, time_support=pynapple.IntervalSet(0.0, end / 25_000))
+            edges = (np.arange(-20.0, 100.5) - 0.02) * 1e-3  # between frames
+            near = pynapple.compute_perievent(kept, pynapple.Ts(pulses), window=(-0.03, 0.11))
+            counts = np.sum([np.histogram(near[trial].t, edges)[0] for trial in near], axis=0)
+        assert found.counts[electrode].tolist() == counts.tolist()
+    own, others = ([electrode in (0, 5) for electrode in range(8)], [electrode not in (0, 5) for electrode in range(8)])
+    hidden_ms = (found.observed_s[:, 20:] <= 0.0).sum(axis=1)  # blanking and filter: 0.4 + 5 + 0.8 ms, or 0.4 + 2 + 0.8
+    assert set(hidden_ms[own]) == {6}
+    assert set(hidden_ms[others]) == {3}
+    assert np.isnan(found.rate_hz[found.observed_s <= 0.0]).all()
+
+
+def test_the_histogram_of_a_recording_of_an_earlier_release_shows_no_more(
+    exported: Exported, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It knows the blanks, not what the detector made of them."""
+    earlier = tmp_path / "earlier.zarr"
+    shutil.copytree(exported.recording.path, earlier)
+    said = json.loads((earlier / ".zattrs").read_text())
+    del said["mute_causes"]
+    (earlier / ".zattrs").write_text(json.dumps(said))
+    shutil.rmtree(earlier / "unobserved")
+    assert main(["recording", "psth", str(earlier), "--bin", "1", "--stimulated", "5", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    now = choroid.psth(exported.recording.path)
+    for electrode, each in enumerate(answer["electrodes"]):
+        known = np.array(each["observed_s"]) > 0.0
+        assert (now.observed_s[electrode] > 0.0)[known].all()
+        assert [rate is not None for rate in each["rate_hz"]] == known.tolist()
+    assert main(["recording", "psth", str(earlier), "--stimulated", "3"]) == 1
+    assert "no delivered pulse on electrodes 3" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def test_the_keys_of_the_artefact_rule_are_read_with_their_units_and_leave_the_u
 def test_the_keys_of_fast_loops_are_read_with_their_units_and_leave_the_usual_hash(tmp_path: Path) -> None:
     text = BENCH.read_text(encoding="utf-8")
     usual, other = tmp_path / "usual.yaml", tmp_path / "other.yaml"
-    keys = "  electrodes: 32\n  reflex_filter: {}\n  options: {{block: {}}}\n"
+    keys = "  electrodes: 32\n  reflex_filter: {}\n  stimulation_artefacts: blank\n  options: {{block: {}}}\n"
     usual.write_text(text.replace("  electrodes: 32\n", keys.format("linear-phase", "1 ms")))
     other.write_text(text.replace("  electrodes: 32\n", keys.format("low-delay", "200 us")))
     hashed = hashed_form(load_rig(usual))["nerves"]
@@ -69,6 +69,8 @@ def test_the_keys_of_fast_loops_are_read_with_their_units_and_leave_the_usual_ha
     assert rig.nerves.options is not None
     assert (rig.nerves.reflex_filter, rig.nerves.options.block_s) == ("low-delay", 0.0002)
     assert effective_hash(rig) != effective_hash(load_rig(BENCH))
+    usual.write_text(usual.read_text(encoding="utf-8").replace("artefacts: blank", "artefacts: subtract"))
+    assert effective_hash(load_rig(usual)) != effective_hash(load_rig(BENCH))
     other.write_text(text.replace("  electrodes: 32\n", keys.format("low-delay", "5 ms")))
     with pytest.raises(RigError, match="block"):
         load_rig(other)

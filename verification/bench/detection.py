@@ -25,6 +25,7 @@ from spikeinterface.sortingcomponents.peak_detection import detect_peaks
 from nerves.detector import LINEAR_PHASE, LOW_DELAY, Detection, SpikeDetector, SpikeFilter
 from verification.bench import array_cells
 from verification.bench.artefact_waves import bench_artefacts
+from verification.bench.evoked import bench_evoked
 from verification.bench.ground_truth import (
     BEFORE_MS,
     KINDS,
@@ -116,6 +117,7 @@ def bench_detection(cells: int = 4, templates: str = "") -> dict[str, Any]:
     figures["delay_of_frames_ms"] = float(np.median([one.delay_ms for one in counted]))
     for kind in array_cells.SILENT:
         figures[f"no_neurons_{kind}_32_ch_false_a_minute"] = 60.0 * array_cells.silent_false_hz(kind)
+    figures |= bench_evoked()
     return figures | bench_artefacts() | array_cells.bench_cells(array_cells.cells(cells)) | speed()
 
 

@@ -803,6 +803,111 @@ class CrossCorrelationReply(_message.Message):
 Global___CrossCorrelationReply: _TypeAlias = CrossCorrelationReply  # noqa: Y015
 
 @_typing.final
+class ResponsesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ELECTRODE_FIELD_NUMBER: _builtins.int
+    STIMULATED_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    TO_MS_FIELD_NUMBER: _builtins.int
+    BIN_MS_FIELD_NUMBER: _builtins.int
+    electrode: _builtins.int
+    """Whose spikes are counted."""
+    seconds: _builtins.float
+    """How far back, at most 3600; 0 means 300."""
+    from_ms: _builtins.float
+    """Begin and end of the window from the begin of a pulse on, -1000 to 1000; both 0 means -20 to 50."""
+    to_ms: _builtins.float
+    bin_ms: _builtins.float
+    """Width of a latency bin, 0.1 to 1000; 0 means 1. At most 1000 bins."""
+    @_builtins.property
+    def stimulated(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Only pulses of these electrodes; none means all."""
+
+    def __init__(
+        self,
+        *,
+        electrode: _builtins.int = ...,
+        stimulated: _abc.Iterable[_builtins.int] | None = ...,
+        seconds: _builtins.float = ...,
+        from_ms: _builtins.float = ...,
+        to_ms: _builtins.float = ...,
+        bin_ms: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bin_ms", b"bin_ms", "electrode", b"electrode", "from_ms", b"from_ms", "seconds", b"seconds", "stimulated", b"stimulated", "to_ms", b"to_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResponsesRequest: _TypeAlias = ResponsesRequest  # noqa: Y015
+
+@_typing.final
+class ResponsesReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRIALS_FIELD_NUMBER: _builtins.int
+    OVERLAPPING_FIELD_NUMBER: _builtins.int
+    FROM_FRAME_FIELD_NUMBER: _builtins.int
+    EDGES_MS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    OBSERVED_S_FIELD_NUMBER: _builtins.int
+    BASELINE_HZ_FIELD_NUMBER: _builtins.int
+    BASELINE_LOW_HZ_FIELD_NUMBER: _builtins.int
+    BASELINE_HIGH_HZ_FIELD_NUMBER: _builtins.int
+    trials: _builtins.int
+    """Moments at which pulses began, and those with another pulse in their window."""
+    overlapping: _builtins.int
+    from_frame: _builtins.int
+    """Pulses from this frame on are counted: earlier spikes or muted times are not kept any more, or were not asked for."""
+    baseline_hz: _builtins.float
+    """Rate in the bins before the pulse, with its 95 % interval; not set where none was observed."""
+    baseline_low_hz: _builtins.float
+    baseline_high_hz: _builtins.float
+    @_builtins.property
+    def edges_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Edges of the bins, one more than there are bins."""
+
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Spikes in each bin over all trials, and the time in which they could be detected. A bin with no such time has no rate."""
+
+    @_builtins.property
+    def observed_s(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        trials: _builtins.int = ...,
+        overlapping: _builtins.int = ...,
+        from_frame: _builtins.int = ...,
+        edges_ms: _abc.Iterable[_builtins.float] | None = ...,
+        counts: _abc.Iterable[_builtins.int] | None = ...,
+        observed_s: _abc.Iterable[_builtins.float] | None = ...,
+        baseline_hz: _builtins.float | None = ...,
+        baseline_low_hz: _builtins.float | None = ...,
+        baseline_high_hz: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_baseline_high_hz", b"_baseline_high_hz", "_baseline_hz", b"_baseline_hz", "_baseline_low_hz", b"_baseline_low_hz", "baseline_high_hz", b"baseline_high_hz", "baseline_hz", b"baseline_hz", "baseline_low_hz", b"baseline_low_hz"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_baseline_high_hz", b"_baseline_high_hz", "_baseline_hz", b"_baseline_hz", "_baseline_low_hz", b"_baseline_low_hz", "baseline_high_hz", b"baseline_high_hz", "baseline_hz", b"baseline_hz", "baseline_low_hz", b"baseline_low_hz", "counts", b"counts", "edges_ms", b"edges_ms", "from_frame", b"from_frame", "observed_s", b"observed_s", "overlapping", b"overlapping", "trials", b"trials"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__baseline_high_hz: _TypeAlias = _typing.Literal["baseline_high_hz"]  # noqa: Y015
+    _WhichOneofArgType__baseline_high_hz: _TypeAlias = _typing.Literal["_baseline_high_hz", b"_baseline_high_hz"]  # noqa: Y015
+    _WhichOneofReturnType__baseline_hz: _TypeAlias = _typing.Literal["baseline_hz"]  # noqa: Y015
+    _WhichOneofArgType__baseline_hz: _TypeAlias = _typing.Literal["_baseline_hz", b"_baseline_hz"]  # noqa: Y015
+    _WhichOneofReturnType__baseline_low_hz: _TypeAlias = _typing.Literal["baseline_low_hz"]  # noqa: Y015
+    _WhichOneofArgType__baseline_low_hz: _TypeAlias = _typing.Literal["_baseline_low_hz", b"_baseline_low_hz"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__baseline_high_hz) -> _WhichOneofReturnType__baseline_high_hz | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__baseline_hz) -> _WhichOneofReturnType__baseline_hz | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__baseline_low_hz) -> _WhichOneofReturnType__baseline_low_hz | None: ...
+
+Global___ResponsesReply: _TypeAlias = ResponsesReply  # noqa: Y015
+
+@_typing.final
 class Welfare(_message.Message):
     """What stimulation weighs on the tissue, and what its age and its review allow."""
 

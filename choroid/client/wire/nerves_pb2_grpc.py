@@ -64,6 +64,11 @@ class NervesStub:
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationRequest.SerializeToString,
                 response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationReply.FromString,
                 _registered_method=True)
+        self.Responses = channel.unary_unary(
+                '/choroid.nerves.v1.Nerves/Responses',
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ResponsesRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ResponsesReply.FromString,
+                _registered_method=True)
         self.StreamFrames = channel.unary_stream(
                 '/choroid.nerves.v1.Nerves/StreamFrames',
                 request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamFramesRequest.SerializeToString,
@@ -161,6 +166,13 @@ class NervesServicer:
 
     def CrossCorrelation(self, request, context):
         """Cross-correlation histogram of two electrodes over the last minute. Scope: read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Responses(self, request, context):
+        """Spikes of an electrode around the latest pulses (peri-stimulus time histogram). Scope: read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -279,6 +291,11 @@ def add_NervesServicer_to_server(servicer, server):
                     servicer.CrossCorrelation,
                     request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationRequest.FromString,
                     response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationReply.SerializeToString,
+            ),
+            'Responses': grpc.unary_unary_rpc_method_handler(
+                    servicer.Responses,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ResponsesRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ResponsesReply.SerializeToString,
             ),
             'StreamFrames': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamFrames,
@@ -498,6 +515,33 @@ class Nerves:
             '/choroid.nerves.v1.Nerves/CrossCorrelation',
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationRequest.SerializeToString,
             choroid_dot_nerves_dot_v1_dot_nerves__pb2.CrossCorrelationReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Responses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/choroid.nerves.v1.Nerves/Responses',
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.ResponsesRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.ResponsesReply.FromString,
             options,
             channel_credentials,
             insecure,

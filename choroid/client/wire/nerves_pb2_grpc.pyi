@@ -47,6 +47,8 @@ class NervesStub:
     """Figures of firing over the last minute: of the array and of each electrode. Scope: read."""
     CrossCorrelation: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.CrossCorrelationRequest, _nerves_pb2.CrossCorrelationReply]
     """Cross-correlation histogram of two electrodes over the last minute. Scope: read."""
+    Responses: _grpc.UnaryUnaryMultiCallable[_nerves_pb2.ResponsesRequest, _nerves_pb2.ResponsesReply]
+    """Spikes of an electrode around the latest pulses (peri-stimulus time histogram). Scope: read."""
     StreamFrames: _grpc.UnaryStreamMultiCallable[_nerves_pb2.StreamFramesRequest, _nerves_pb2.FramesReply]
     """Raw frames. A slow reader loses frames, and receives which. Scope: read."""
     StreamSpikes: _grpc.UnaryStreamMultiCallable[_nerves_pb2.StreamSpikesRequest, _nerves_pb2.SpikesReply]
@@ -92,6 +94,8 @@ class NervesAsyncStub(NervesStub):
     """Figures of firing over the last minute: of the array and of each electrode. Scope: read."""
     CrossCorrelation: _aio.UnaryUnaryMultiCallable[_nerves_pb2.CrossCorrelationRequest, _nerves_pb2.CrossCorrelationReply]  # type: ignore[assignment]
     """Cross-correlation histogram of two electrodes over the last minute. Scope: read."""
+    Responses: _aio.UnaryUnaryMultiCallable[_nerves_pb2.ResponsesRequest, _nerves_pb2.ResponsesReply]  # type: ignore[assignment]
+    """Spikes of an electrode around the latest pulses (peri-stimulus time histogram). Scope: read."""
     StreamFrames: _aio.UnaryStreamMultiCallable[_nerves_pb2.StreamFramesRequest, _nerves_pb2.FramesReply]  # type: ignore[assignment]
     """Raw frames. A slow reader loses frames, and receives which. Scope: read."""
     StreamSpikes: _aio.UnaryStreamMultiCallable[_nerves_pb2.StreamSpikesRequest, _nerves_pb2.SpikesReply]  # type: ignore[assignment]
@@ -170,6 +174,14 @@ class NervesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_nerves_pb2.CrossCorrelationReply, _abc.Awaitable[_nerves_pb2.CrossCorrelationReply]]:
         """Cross-correlation histogram of two electrodes over the last minute. Scope: read."""
+
+    @_abc_1.abstractmethod
+    def Responses(
+        self,
+        request: _nerves_pb2.ResponsesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nerves_pb2.ResponsesReply, _abc.Awaitable[_nerves_pb2.ResponsesReply]]:
+        """Spikes of an electrode around the latest pulses (peri-stimulus time histogram). Scope: read."""
 
     @_abc_1.abstractmethod
     def StreamFrames(

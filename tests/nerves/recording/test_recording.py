@@ -16,6 +16,7 @@ import pytest
 import spikeinterface.core as si
 import zarr
 
+from choroid.evoked.psth import psth
 from nerves.cards.contract import ArrayInfo, CardFault, CardState, FrameBlock
 from nerves.detector import NO_SPIKES
 from nerves.governor import Request
@@ -77,7 +78,14 @@ def test_spikes_states_stimulation_and_clock_are_recorded_as_the_core_saw_them(t
         lab.run(1.5)
         first, session = lab.blocks[0].first_frame, lab.lab.core.session
         seen = lab.lab.core.spikes.read(0, 100_000)[1]
+        live = [
+            lab.lab.core.responses.of(e, (), 300.0, lab.lab.core.next_frame, (-20.0, 50.0), 1.0)[0] for e in range(8)
+        ]
         recording = lab.end()
+        around = psth(recording.path, window_ms=(-20.0, 50.0))
+        assert around.trials == live[0].trials == 1
+        assert np.array_equal(around.counts, np.concatenate([each.counts for each in live]))
+        assert np.allclose(around.observed_s, np.concatenate([each.observed_s for each in live]))
         spikes = recording.table("spikes")
         assert len(spikes) >= 5
         assert np.array_equal(spikes["frame"], seen.frames)

@@ -4,11 +4,12 @@ import { call } from "../api.js";
 import { byId, setText } from "../dom.js";
 import { LeaseList } from "./leases.js";
 import { ElectrodeMap } from "./map.js";
+import { ResponsePlot } from "./responses.js";
 import { FIGURES, words } from "./scale.js";
 import { StimulationList } from "./stimulation.js";
 import { WaveformPlot } from "./waveforms.js";
 
-/** @import { ElectrodesModel, LeasesModel, WaveformsModel } from "../../../types/api.d.ts" */
+/** @import { ElectrodesModel, LeasesModel, ResponsesModel, WaveformsModel } from "../../../types/api.d.ts" */
 /** @import { Rig } from "../../../types/live.d.ts" */
 
 const PERIOD_MS = 2000;
@@ -26,6 +27,11 @@ export class ArrayPanel {
       this.select(electrode),
     );
     this.plot = new WaveformPlot(byId("array-waves", HTMLCanvasElement), byId("array-caption"));
+    this.responses = new ResponsePlot(
+      byId("array-responses", HTMLCanvasElement),
+      byId("array-responses-caption"),
+      byId("array-responses-rows"),
+    );
     this.leases = new LeaseList(rig.role, () => this.refresh());
     this.ledger = new StimulationList();
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -71,7 +77,13 @@ export class ArrayPanel {
   }
 
   async refresh() {
-    await Promise.all([this.renewMap(), this.renewWaves(), this.renewLeases(), this.ledger.refresh()]);
+    await Promise.all([
+      this.renewMap(),
+      this.renewWaves(),
+      this.renewResponses(),
+      this.renewLeases(),
+      this.ledger.refresh(),
+    ]);
   }
 
   async renewMap() {
@@ -93,6 +105,13 @@ export class ArrayPanel {
     if (electrode === this.map.selected) this.plot.show(found);
   }
 
+  async renewResponses() {
+    const electrode = this.map.selected;
+    /** @type {ResponsesModel | null} */
+    const found = await read(`/api/nerves/responses/${electrode}`);
+    if (electrode === this.map.selected) this.responses.show(found);
+  }
+
   async renewLeases() {
     /** @type {LeasesModel | null} */
     const found = await read("/api/nerves/leases");
@@ -104,6 +123,7 @@ export class ArrayPanel {
     byId("array-number", HTMLInputElement).value = String(electrode);
     this.describe();
     this.renewWaves();
+    this.renewResponses();
   }
 
   /** Show the figures of the selected electrode as words. */

@@ -1,0 +1,1 @@
+"""Responses of the tissue to pulses, from recordings."""
