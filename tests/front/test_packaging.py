@@ -44,6 +44,7 @@ IN_AN_EXTRA = {
     "choroid/cameras/simulated.py": "imaging",
     "choroid/lsl/outlets.py": "lsl",
     "choroid/running/own_replay.py": "recording",
+    "choroid/evoked/psth.py": "recording",
     "choroid/sorting/command.py": "sort",
     "choroid/sorting/process.py": "sort",
     "choroid/sorting/stored.py": "recording",
