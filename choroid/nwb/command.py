@@ -10,6 +10,7 @@ from typing import Any
 from choroid.common.failure import UserError
 from choroid.nwb.environment import recorded_until
 from choroid.nwb.export import NwbHeader, export_nwb
+from controller.core.disk import remedy
 from controller.links.ownership import OWNER, holders
 from controller.memory.history import FLUSH_S
 from nerves.recording.catalogue import FOLDER
@@ -39,20 +40,23 @@ def export_recording(
     """
     if out.suffix != ".nwb":
         raise UserError(f"{out} has not the suffix .nwb, by which readers know the format. Next: name it so")
+    if not out.parent.is_dir():
+        raise UserError(
+            f"there is no folder {out.parent}. Likely cause: a slip in the path. Next: make it, or name another"
+        )
     try:
         recording = open_recording(data / FOLDER, name)
         asyncio.run(_readings_written(recording, data, wait_s))
         return export_nwb(recording, data, out, NwbHeader(**header), for_neo=for_neo)
-    except (RecordingRefused, ValueError, OSError) as error:
+    except (RecordingRefused, ValueError, FileExistsError) as error:
         raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"the recording {name} could not be written to {out} ({error}). {remedy(error)}") from None
 
 
 async def _readings_written(recording: ArrayRecording, data: Path, wait_s: float) -> None:
     """Wait until a running controller has written the readings of a recording's time; no longer than `wait_s`."""
-    segments = [segment for segment in recording.segments if len(segment.traces)]
-    if not segments:
-        return
-    end = recording.clock.utc_us_at(segments[-1].end_frame) / 1e6
+    end = recording.clock.utc_us_at(recording.extent[1]) / 1e6
     ends_s = asyncio.get_running_loop().time() + wait_s
     said = False
     while holders(data / OWNER) and asyncio.get_running_loop().time() < ends_s:

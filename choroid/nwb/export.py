@@ -106,12 +106,11 @@ class _Writer:
         self._for_neo = for_neo
         self._data = data
         self._header = header
-        self._sorted = read_units(recording.path)
+        self._sorted = read_units(recording)
         self._clock = recording.clock
         self._rate = recording.sample_rate_hz
         self._segments = [segment for segment in recording.segments if len(segment.traces)]
-        self._first = self._segments[0].first_frame if self._segments else int(recording.attributes["first_frame"])
-        self._end = self._segments[-1].end_frame if self._segments else self._first
+        self._first, self._end = recording.extent
 
     def _at_s(self, frame: float) -> float:
         """Return the time of a frame, rounded to a nanosecond."""
@@ -275,7 +274,7 @@ class _Writer:
         said = f"units by {found.said['sorter']} of SpikeInterface {found.said['spikeinterface']}"
         if not trains:
             return 0
-        table = file.units = self._table(file, "units", said, trains)
+        table = file.units = self._table(file, "units", said, trains, int(found.said["end_frame"]))
         for name, text in _unit_columns(found).items():
             values = [each.metrics.get(name, getattr(each, name, None)) for each in found.units]
             if any(value is not None for value in values):
@@ -283,19 +282,34 @@ class _Writer:
         return len(found.units)
 
     def _table(
-        self, file: NWBFile, name: str, text: str, trains: Mapping[str, tuple[list[int], NDArray[np.int64]]]
+        self,
+        file: NWBFile,
+        name: str,
+        text: str,
+        trains: Mapping[str, tuple[list[int], NDArray[np.int64]]],
+        until: int | None = None,
     ) -> Units:
-        """Return spike times by unit: electrodes and frames by the name of each."""
+        """Return spike times by unit: electrodes and frames by the name of each; those from `until` on were not looked at."""
         table = Units(name=name, description=text, electrode_table=file.electrodes)
         table.add_column("unit_name", "name of the unit; of spikes that are not sorted, of the electrode")
-        intervals = [[self._at_s(each.first_frame), self._at_s(each.end_frame)] for each in self._segments]
+        intervals = [[self._at_s(first), self._at_s(end)] for first, end in self._observed(until)]
         if self._for_neo:  # it takes one only; the gaps are among the invalid times
-            intervals = [[self._at_s(self._first), self._at_s(self._end)]]
+            intervals = [[intervals[0][0], intervals[-1][1]]]
         for unit, (electrodes, frames) in trains.items():
             times = np.round((frames - self._first) / self._rate, 9)
             table.add_unit(spike_times=times, obs_intervals=intervals, electrodes=electrodes, unit_name=unit)
         table.resolution = 1.0 / self._rate
         return table
+
+    def _observed(self, until: int | None) -> list[tuple[int, int]]:
+        """Return the stretches in which spikes were looked for: the segments; without samples, all but the gaps."""
+        found = [(each.first_frame, each.end_frame) for each in self._segments]
+        if not found:
+            gaps = self._recording.table("gaps")
+            starts = [self._first, *map(int, np.sort(gaps["end_frame"]))]
+            found = list(zip(starts, [*map(int, np.sort(gaps["first_frame"])), self._end], strict=True))
+        end = self._end if until is None else until
+        return [(first, min(last, end)) for first, last in found if first < min(last, end)]
 
     def _module(self, file: NWBFile) -> ProcessingModule:
         """Return the processing module of electrophysiology, which is made when it is needed."""

@@ -14,12 +14,15 @@ from spikeinterface.sorters.internal.si_based import ComponentsBasedSorter
 from choroid.common.child import python
 from choroid.common.failure import UserError
 from choroid.sorting.stored import read_units, units_path
+from controller.core.disk import remedy
 from controller.core.whole_file import whole_folder
 from nerves.recording.catalogue import FOLDER
 from nerves.recording.quota import RecordingRefused
 from nerves.recording.recorded import ArrayRecording, open_recording
 
 READ_BYTES = 4096
+FILTER_HZ = 7000.0
+"""The highest frequency that a sorter filters by, of those that SpikeInterface ships."""
 
 
 def sort_recording(name: str, data: Path, sorter: str) -> dict[str, Any]:
@@ -43,9 +46,11 @@ def sort_recording(name: str, data: Path, sorter: str) -> dict[str, Any]:
         with whole_folder(out) as part:
             part.rmdir()
             _run([str(recording.path), sorter, str(part)], recording.name)
-        found = read_units(recording.path)
-    except (RecordingRefused, OSError) as error:
+        found = read_units(recording)
+    except RecordingRefused as error:
         raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"the recording {name} could not be sorted ({error}). {remedy(error)}") from None
     assert found is not None  # noqa: S101  (it has just been written)
     return {
         "recording": recording.name,
@@ -80,6 +85,11 @@ def _require(recording: ArrayRecording, sorter: str) -> None:
             f"the recording {recording.name} does not say where its electrodes are, and a sorter needs it. Likely cause: the"
             " rig file has no geometry. Next: write geometry under nerves (docs/nerves.md), and record again"
         )
+    if recording.sample_rate_hz <= 2.0 * FILTER_HZ:
+        raise UserError(
+            f"the recording {recording.name} has {recording.sample_rate_hz:g} frames a second, and the sorters filter up to"
+            f" {FILTER_HZ:g} Hz. Likely cause: a slow array. Next: sort the Zarr store with SpikeInterface and other filters"
+        )
     out = units_path(recording.path)
     if out.exists():
         raise UserError(
@@ -92,7 +102,7 @@ def _run(words: list[str], name: str) -> None:
     """Run the sorter's process, and show what it prints, its progress too. Raises UserError when it fails."""
     said = b""
     command = python("choroid.sorting.process", *words)
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:  # noqa: S603  (our own module)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603  (our own module)
         assert process.stderr is not None  # noqa: S101  (a pipe was asked for)
         try:
             while chunk := os.read(process.stderr.fileno(), READ_BYTES):

@@ -1,25 +1,31 @@
 """Sort a recording: `python -m choroid.sorting.process RECORDING SORTER FOLDER`, started by :mod:`choroid.sorting.command`.
 
 What the sorter prints, its progress too, goes to standard error. The units appear in FOLDER, which must not exist.
+The process ends, and removes what it has begun, when its standard input ends: a killed `choroid sort` leaves nothing.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import spikeinterface.core as si
+from numpy.typing import NDArray
 from spikeinterface.preprocessing import bandpass_filter
 from spikeinterface.sorters import get_default_sorter_params, run_sorter
 
 from choroid.sorting.stored import SortedUnit, SortedUnits, write_units
-from nerves.recording.recorded import ArrayRecording
+from nerves.recording.recorded import ArrayRecording, RecordedSegment
 
 BAND_HZ = (300.0, 6000.0)
 METRICS = (
@@ -32,19 +38,18 @@ EXTENSIONS = ("random_spikes", "noise_levels", "templates", "spike_amplitudes", 
 def sorted_units(recording: ArrayRecording, sorter: str, scratch: Path) -> SortedUnits:
     """Return the units that a sorter finds, with their metrics; segments are sorted as one, one after the other."""
     segments = [segment for segment in recording.segments if len(segment.traces)]
-    whole = si.read_zarr(recording.path).select_segments(
-        [number for number, each in enumerate(recording.segments) if len(each.traces)]
-    )
-    joined = si.concatenate_recordings([whole]) if len(segments) > 1 else whole
+    whole = si.read_zarr(recording.path)
+    parts = [  # as long as they were when this began: the recording may go on
+        whole.select_segments([number]).frame_slice(0, len(each.traces))
+        for number, each in enumerate(recording.segments)
+        if len(each.traces)
+    ]
+    joined = si.concatenate_recordings(parts) if len(parts) > 1 else parts[0]
     sorting = run_sorter(sorter, joined, folder=scratch / "sorter", verbose=True, with_output=True)
-    starts = np.array([segment.first_frame for segment in segments])
-    ends = np.cumsum([len(segment.traces) for segment in segments])
     vector = sorting.to_spike_vector()
-    within = np.searchsorted(ends, vector["sample_index"], side="right")
-    frames = vector["sample_index"] + (starts - np.concatenate([[0], ends[:-1]]))[within]
     return SortedUnits(
         units=_described(sorting, joined) if len(sorting.unit_ids) else [],
-        frames=frames.astype(np.int64),
+        frames=frames_of(vector["sample_index"], segments),
         numbers=vector["unit_index"].astype(np.int32),
         said={
             "recording": recording.name,
@@ -57,6 +62,23 @@ def sorted_units(recording: ArrayRecording, sorter: str, scratch: Path) -> Sorte
             "end_frame": segments[-1].end_frame,
         },
     )
+
+
+def frames_of(samples: NDArray[Any], segments: Sequence[RecordedSegment]) -> NDArray[np.int64]:
+    """Return the frames of samples that count through segments, one after the other.
+
+    Args:
+        samples: Their numbers, from 0 on.
+        segments: The segments, in order.
+
+    Returns:
+        Frames, as the recording counts them.
+    """
+    starts = np.array([segment.first_frame for segment in segments])
+    ends = np.cumsum([len(segment.traces) for segment in segments])
+    within = np.searchsorted(ends, samples, side="right")
+    frames: NDArray[np.int64] = samples + (starts - np.concatenate([[0], ends[:-1]]))[within]
+    return frames.astype(np.int64)
 
 
 def _described(sorting: Any, recording: Any) -> list[SortedUnit]:
@@ -102,11 +124,22 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | str | type(None)) else str(value)
 
 
+def _end_with_input(scratch: Path, folder: Path) -> None:
+    """Remove the scratch folder, and the folder around it if it is empty, and end the process when standard input ends."""
+    while os.read(0, 1):  # a buffered reader would hold its lock at the end of the process
+        pass
+    shutil.rmtree(scratch, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
+    os._exit(1)
+
+
 def main() -> int:
     """Run the process; return its exit status."""
     path, sorter, folder = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     si.set_global_job_kwargs(n_jobs=1, progress_bar=True)
     with TemporaryDirectory(prefix=".choroid-sort-", dir=folder.parent) as scratch:
+        Thread(target=_end_with_input, args=(Path(scratch), folder.parent), daemon=True).start()
         found = sorted_units(ArrayRecording(path), sorter, Path(scratch))
     write_units(folder, found)
     return 0

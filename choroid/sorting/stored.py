@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nerves.recording.layout import SUFFIX
 from nerves.recording.quota import RecordingRefused
+from nerves.recording.recorded import ArrayRecording
 from nerves.recording.store import ZarrArray, make_group, write_constant
 
 VERSION: Final = 1
@@ -72,19 +73,20 @@ def write_units(folder: Path, found: SortedUnits) -> None:
     write_constant(folder / "spikes", rows)
 
 
-def read_units(recording: Path) -> SortedUnits | None:
+def read_units(recording: ArrayRecording) -> SortedUnits | None:
     """Return the units of a recording; None when it was not sorted.
 
     Raises:
-        RecordingRefused: They cannot be read, or a newer release wrote them.
+        RecordingRefused: They cannot be read, are of another recording, or a newer release wrote them.
     """
-    path = units_path(recording)
+    path = units_path(recording.path)
     if not path.exists():
         return None
     try:
         said = json.loads((path / ".zattrs").read_text(encoding="utf-8"))
         version = int(said.pop("choroid_units"))
         if version <= VERSION:
+            _require_of(recording, path, said["started_utc"])
             rows = ZarrArray(path / "spikes").read()
             units = [SortedUnit(**each) for each in said.pop("units")]
             return SortedUnits(units, rows["frame"], rows["unit"], said)
@@ -97,3 +99,13 @@ def read_units(recording: Path) -> SortedUnits | None:
         f"{path} has format {version}, this Choroid reads {VERSION}. Likely cause: a newer release wrote it. Next:"
         " update Choroid"
     )
+
+
+def _require_of(recording: ArrayRecording, path: Path, started_utc: str) -> None:
+    """Raise RecordingRefused where a recording of the same name was sorted, and not this one."""
+    begun = recording.attributes["started_utc"]
+    if started_utc != begun:
+        raise RecordingRefused(
+            f"{path} has the units of a recording that began at {started_utc}; {recording.name} began at {begun}. Likely"
+            " cause: the recording that was sorted was removed, and another got its name. Next: remove the folder"
+        )

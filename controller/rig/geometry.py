@@ -21,6 +21,9 @@ PLACE: Place = ("nerves", "geometry")
 MAX_BYTES = 8_000_000
 MAX_UM = 1e6
 """A metre: larger is a slip."""
+MAX_SIZE_UM = 10_000.0
+MAX_NAME = 40
+OTHER_UNIT = "Likely cause: another unit. Write the si_units in which its lengths are"
 UNITS_UM = {"um": 1.0, "mm": 1e3, "m": 1e6}
 """Micrometres of the units that a file of probeinterface may have."""
 
@@ -34,14 +37,14 @@ class ElectrodePlace(RigPart):
     y_um: LengthUm = Field(alias="y", ge=-MAX_UM, le=MAX_UM)
     channel: int | None = Field(default=None, ge=0, lt=4096)
     """Left out of all, the electrodes are listed in the order of their channels."""
-    pad: str = Field(default="", max_length=40)
+    pad: str = Field(default="", max_length=MAX_NAME)
     """Name of the electrode on the chip."""
-    shank: str = Field(default="", max_length=40)
+    shank: str = Field(default="", max_length=MAX_NAME)
     """Name of the shank, or of one chip among several."""
     shape: ContactShape = "circle"
-    width_um: LengthUm | None = Field(default=None, alias="width", gt=0, le=10_000)
+    width_um: LengthUm | None = Field(default=None, alias="width", gt=0, le=MAX_SIZE_UM)
     """Diameter of a circle, side of a square, width of a rectangle; left out, the `diameter` of the array."""
-    height_um: LengthUm | None = Field(default=None, alias="height", gt=0, le=10_000)
+    height_um: LengthUm | None = Field(default=None, alias="height", gt=0, le=MAX_SIZE_UM)
     """Of a rectangle."""
 
 
@@ -85,6 +88,10 @@ def take_geometry(path: Path, data: dict[str, Any]) -> list[Finding]:
     try:
         with file.open("rb") as opened:
             text = opened.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise _UnfitProbe(
+                f"has more than {MAX_BYTES / 1e6:g} MB", "Write it with probeinterface.write_probeinterface"
+            )
         found = _electrodes(json.loads(text))
     except _UnfitProbe as unfit:
         return [Finding(place, f"{file} {unfit.what}", unfit.fix)]
@@ -153,19 +160,26 @@ def _contacts(probe: Mapping[str, Any], number: int | None) -> Iterator[dict[str
         pads,
         shanks,
     )
-    for (x, y), shape, size, channel, pad, shank in zip(*columns, strict=True):
-        if int(channel) < 0:
+    for contact, ((x, y), shape, size, channel, pad, shank) in enumerate(zip(*columns, strict=True)):
+        if int(channel) != channel:
+            raise ValueError(f"contact {contact} is on channel {channel}")
+        if channel < 0:
             continue
         width = 2.0 * size["radius"] if shape == "circle" else size["width"]
+        height = size["height"] if shape == "rect" else width
+        if not all(abs(each * scale) <= MAX_UM for each in (x, y)):
+            raise _UnfitProbe(f"has contact {contact} at {x}, {y} {unit}", OTHER_UNIT)
+        if not all(0.0 < each * scale <= MAX_SIZE_UM for each in (width, height)):
+            raise _UnfitProbe(f"has contact {contact} of {width} x {height} {unit}", OTHER_UNIT)
         yield {
             "x": _text(x * scale),
             "y": _text(y * scale),
             "channel": int(channel),
-            "pad": str(pad),
-            "shank": "/".join(filter(None, ("" if number is None else f"probe {number}", str(shank)))),
+            "pad": str(pad)[:MAX_NAME],
+            "shank": "/".join(filter(None, ("" if number is None else f"probe {number}", str(shank))))[:MAX_NAME],
             "shape": shape,
             "width": _text(width * scale),
-        } | ({"height": _text(size["height"] * scale)} if shape == "rect" else {})
+        } | ({"height": _text(height * scale)} if shape == "rect" else {})
 
 
 def _text(um: float) -> str:

@@ -31,6 +31,10 @@ def geometry_is_sound(rig: Rig) -> Iterator[Finding]:
         if not MIN_PITCH_UM <= spec.grid.pitch_um <= MAX_PITCH_UM:
             yield Finding((*PLACE, "grid", "pitch"), f"{spec.grid.pitch_um:g} um is no pitch of an array", UNIT)
             return
+        if nerves.electrodes > 1 and spec.grid.pitch_um < nerves.diameter_um:
+            what = f"electrodes of {nerves.diameter_um:g} um overlap at a pitch of {spec.grid.pitch_um:g} um"
+            yield Finding((*PLACE, "grid", "pitch"), what, "Correct it, or diameter, by which the charge is limited")
+            return
     else:
         wrong = [*_channels(spec.electrodes, nerves.electrodes)]
         yield from wrong or _places(spec.electrodes, nerves)
@@ -103,19 +107,23 @@ def _places(electrodes: Sequence[ElectrodePlace], nerves: Nerves) -> Iterator[Fi
         else:
             what = f"electrodes {one} and {other} overlap: {least:g} um wide, {gap:g} um apart, at {at}"
             yield Finding(place, what, UNIT)
-    elif len(electrodes) > 1 and not pair and nearest_um(electrodes) > MAX_PITCH_UM:
-        yield Finding(place, f"neighbouring electrodes are more than {MAX_PITCH_UM / 1000:g} mm apart", UNIT)
+    elif len(electrodes) > 1 and not MIN_PITCH_UM <= (nearest := nearest_um(electrodes)) <= MAX_PITCH_UM:
+        yield Finding(place, f"neighbouring electrodes are {nearest:g} um apart", UNIT)
+        return
     disc = math.pi / 4.0 * nerves.diameter_um**2
-    for number, each in enumerate(electrodes):
-        width, height = size_um(each, nerves)
-        area = width * height * (math.pi / 4.0 if each.shape == "circle" else 1.0)
-        if area < disc * (1.0 - TOLERANCE):
-            what = (
-                f"electrode {number} has {area:.4g} um², and the diameter of the array, by which the charge density is"
-                f" limited, says {disc:.4g} um²"
-            )
-            yield Finding(("nerves", "diameter"), what, f"Write diameter: {2.0 * math.sqrt(area / math.pi):.4g} um")
-            return
+    area, number = min((_area_um2(each, nerves), number) for number, each in enumerate(electrodes))
+    if area < disc * (1.0 - TOLERANCE):
+        what = (
+            f"electrode {number} has {area:.4g} um², and the diameter of the array, by which the charge density is"
+            f" limited, says {disc:.4g} um²"
+        )
+        yield Finding(("nerves", "diameter"), what, f"Write diameter: {2.0 * math.sqrt(area / math.pi):.4g} um")
+
+
+def _area_um2(each: ElectrodePlace, nerves: Nerves) -> float:
+    """Return the area of an electrode."""
+    width, height = size_um(each, nerves)
+    return width * height * (math.pi / 4.0 if each.shape == "circle" else 1.0)
 
 
 def _pitch(nerves: Nerves) -> Iterator[Finding]:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 FORMAT = "0.2.21"
 """Version of the form of probeinterface that is written; every later one reads it."""
+PAD = "pad"
+"""The annotation that has the names of the contacts as the chip has them, where several have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +111,20 @@ class ArrayGeometry:
             width_um=tuple(width for width, _ in sizes),
             height_um=tuple(height for _, height in sizes),
             shank=tuple(probe["shank_ids"]),
-            pad=tuple(probe["contact_ids"]),
+            pad=tuple(probe["contact_annotations"].get(PAD, probe["contact_ids"])),
             module=str(told.get("model_name", "")),
             reference=str(told.get("reference", "")),
             source=str(told.get("source", "")),
         )
 
     def probegroup(self) -> dict[str, Any]:
-        """Return the array as a group of one probe, in the form of probeinterface."""
+        """Return the array as a group of one probe, in the form of probeinterface.
+
+        That form refuses two contacts of one name, as two probes of one model have them; each has its number before its name
+        then.
+        """
+        same = len(set(self.pad)) < len(self.pad)
+        names = [f"{number} {pad}".strip() for number, pad in enumerate(self.pad)] if same else list(self.pad)
         params = [
             {"radius": width / 2}
             if shape == "circle"
@@ -129,12 +137,12 @@ class ArrayGeometry:
             "ndim": 2,
             "si_units": "um",
             "annotations": {"model_name": self.module, "reference": self.reference, "source": self.source},
-            "contact_annotations": {},
+            "contact_annotations": {PAD: list(self.pad)} if same else {},
             "contact_positions": [list(each) for each in zip(self.x_um, self.y_um, strict=True)],
             "contact_plane_axes": [[[1.0, 0.0], [0.0, 1.0]]] * len(self.x_um),
             "contact_shapes": list(self.shape),
             "contact_shape_params": params,
-            "contact_ids": list(self.pad),
+            "contact_ids": names,
             "shank_ids": list(self.shank),
             "device_channel_indices": list(range(len(self.x_um))),
         }

@@ -57,13 +57,15 @@ class LslCard(StreamedCard):
         stream = self._inlet.info(timeout=FOUND_WITHIN_S)
         rate, channels = stream.nominal_srate(), stream.channel_count()
         kind = _TYPES.get(stream.channel_format())
-        unit = stream.desc().child("channels").child("channel").child_value("unit").strip().lower()
-        scale = gain_uv or _UV.get(unit)
+        units = _units(stream)
+        scales = {_UV.get(unit) for unit in units}
+        scale = gain_uv or (scales.pop() if len(scales) == 1 else None)
         why = ""
         if kind is None or not rate:
             why = "has no regular samples that are numbers. Next: choose another stream"
         elif scale is None:
-            said = f"has the unit “{unit}”" if unit else "does not say its unit"
+            named = ", ".join(f"“{unit}”" for unit in sorted(units) if unit)
+            said = f"has samples in {named}" if named else "does not say its unit"
             why = f"{said}. Next: write gain: under the options, the voltage of one unit, such as 1 uV"
         if why or kind is None or scale is None:
             self._inlet.close_stream()
@@ -111,3 +113,13 @@ class LslCard(StreamedCard):
         if not self._closed:
             super().close()
             self._inlet.close_stream()
+
+
+def _units(stream: pylsl.StreamInfo) -> set[str]:
+    """Return the units of a stream's channels; an empty one where a channel does not say it."""
+    found = set()
+    channel = stream.desc().child("channels").child("channel")
+    while not channel.empty():
+        found.add(channel.child_value("unit").strip().lower())
+        channel = channel.next_sibling("channel")
+    return found

@@ -17,6 +17,8 @@ from nerves.cards.replayable import Scaling, unreadable, without_frames
 
 UNKNOWN_UM = 2.0
 """Size of an electrode whose file does not say it, as SpikeInterface assumes."""
+MIN_UM = 1.0
+"""Electrodes that are closer are no places: all at 0, or in another unit."""
 GAP_FRAMES = 1.5
 """A step of the timestamps by more than so many frames is a gap."""
 
@@ -92,7 +94,7 @@ def _series(path: Path, nwb: Any, wanted: str) -> ElectricalSeries:
 
 
 def _geometry(series: ElectricalSeries) -> ArrayGeometry | None:
-    """Return where the electrodes of a series are; None where the file does not say it of each."""
+    """Return where the electrodes of a series are; None where the file does not say it, in um, of each."""
     table = series.electrodes.table
     if not {"rel_x", "rel_y"} <= set(table.colnames):
         return None
@@ -104,14 +106,19 @@ def _geometry(series: ElectricalSeries) -> ArrayGeometry | None:
     def column(name: str, otherwise: Any) -> tuple[Any, ...]:
         return tuple(table[name][row] if name in table.colnames else otherwise for row in rows)
 
-    return ArrayGeometry(
+    shapes = tuple(map(str, column("contact_shape", "circle")))
+    sizes = np.array([column(f"contact_{side}_um", UNKNOWN_UM) for side in ("width", "height")], np.float64)
+    if not set(shapes) <= {"circle", "square", "rect"} or not (sizes > 0).all():
+        shapes, sizes = ("circle",) * len(rows), np.full((2, len(rows)), UNKNOWN_UM)
+    found = ArrayGeometry(
         x_um=x_um,
         y_um=y_um,
-        shape=column("contact_shape", "circle"),
-        width_um=column("contact_width_um", UNKNOWN_UM),
-        height_um=column("contact_height_um", UNKNOWN_UM),
-        shank=column("shank_id", ""),
+        shape=shapes,
+        width_um=tuple(sizes[0].tolist()),
+        height_um=tuple(sizes[1].tolist()),
+        shank=tuple(map(str, column("shank_id", ""))),
         pad=tuple(map(str, column("contact_id", "") if "contact_id" in table.colnames else rows)),
         reference=str(column("reference", "")[0]),
         source="recording",
     )
+    return found if found.pitch_um >= MIN_UM else None

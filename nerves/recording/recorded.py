@@ -108,6 +108,19 @@ class ArrayRecording:
         """Number of recorded frames."""
         return sum(len(segment.traces) for segment in self.segments)
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first frame and the one after the last; without samples, of the time in which spikes were recorded."""
+        segments = [each for each in self.segments if len(each.traces)]
+        if segments:
+            return segments[0].first_frame, segments[-1].end_frame
+        first = int(self.attributes["first_frame"])
+        written = [
+            *self.table("clock")["frame"][-1:],
+            *self.table("spikes")["frame"][-1:] + 1,
+        ]  # of one that was killed
+        return first, int(self.attributes.get("end_frame") or max(written, default=first))
+
     def table(self, name: str) -> NDArray[Any]:
         """Return a table of :data:`~nerves.recording.layout.TABLES`, a structured array.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from controller.core.version import software_version
 from nerves import detector, kernels
-from nerves.cards.contract import CardFault, Delivery, FrameBlock, Pulse
+from nerves.cards.contract import CardFault, Delivery, FrameBlock, Phase, Pulse
 from nerves.core import Core
 from nerves.detections import Blank, Spikes
 from nerves.detector import ElectrodeState, MuteCause
@@ -78,6 +78,15 @@ class _Open:
     """Number of the latest event that is recorded."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request whose pulses have not all begun or ended: its line of the log, and the rows of those pulses by number."""
+
+    frame: int
+    values: dict[str, Any]
+    rows: dict[int, tuple[int, ...]]
+
+
 class RecordingTap:
     """Feeds the writer. `take` is called by the real-time thread with each block; the rest from any thread."""
 
@@ -92,6 +101,10 @@ class RecordingTap:
         self._sender: HandoverSender | None = None
         self._open: _Open | None = None
         self._not_before = 0
+        self._asked: dict[int, _Asked] = {}
+        """Requests with pulses that are still to come, by their decision: a recording that begins has them too."""
+        self._decision_of: dict[int, int] = {}
+        """The decision of each of those pulses."""
         self._rate = core.info.sample_rate_hz
         core.watch_stimulation(self)
 
@@ -141,43 +154,61 @@ class RecordingTap:
             self._hand_over(self._open, self._sender, block, spikes)
 
     def _note_replayed(self, deliveries: Sequence[Delivery]) -> None:
-        """Record the pulses of a recording that is replayed: those of one frame as one request of the replay."""
-        for frame in sorted({each.pulse.at_frame for each in deliveries}):
-            together = [each.pulse for each in deliveries if each.pulse.at_frame == frame]
-            phases = [(phase.duration_us, phase.current_ua) for phase in together[0].phases]
-            charge_nc = sum(abs(phase.charge_nc) for phase in together[0].phases)
-            said = {"requester": "replay", "purpose": "delivered in the recording", "phases": phases}
-            self._log("stimulation", frame, decision=-1 - frame, charge_nc=charge_nc, **said)
-            self._table("pulses", [(p.id, -1 - frame, p.electrode, frame, frame) for p in together])
-            self._table("fates", [(p.id, FateCode.DELIVERED, frame) for p in together])
+        """Record the pulses of a recording that is replayed: those of one frame and waveform as one request of the replay.
+
+        Their numbers follow from frame and electrode: a replay that begins again reports the same pulses again.
+        """
+        together: dict[tuple[int, tuple[Phase, ...]], list[Pulse]] = {}
+        for each in deliveries:
+            together.setdefault((each.pulse.at_frame, each.pulse.phases), []).append(each.pulse)
+        for (frame, phases), pulses in together.items():
+            numbers = [-1 - frame * self._core.info.electrodes - each.electrode for each in pulses]
+            charge_nc = sum(abs(phase.charge_nc) for phase in phases)
+            said = {"requester": "replay", "purpose": "delivered in the recording", "charge_nc": charge_nc}
+            waveform = [(phase.duration_us, phase.current_ua) for phase in phases]
+            self._log("stimulation", frame, decision=numbers[0], phases=waveform, **said)
+            numbered = list(zip(numbers, pulses, strict=True))
+            self._table("pulses", [(number, numbers[0], p.electrode, frame, frame) for number, p in numbered])
+            self._table("fates", [(number, FateCode.DELIVERED, frame) for number in numbers])
 
     def decided(
         self, number: int, frame: int, request: Request, decision: StimulationDecision, pulses: Sequence[Pulse]
     ) -> None:
         """Record a request and its decision (called by the ledger when it is committed)."""
-        if self._open is None:
-            return
-        self._log(
-            "stimulation",
-            frame,
-            decision=number,
-            requester=request.requester,
-            lease=request.lease,
-            purpose=request.purpose,
-            electrodes=list(request.electrodes[:1024]),
-            phases=phases_of(request),
-            at_frame=request.at_frame,
-            pulses=request.pulses,
-            period_frames=request.period_frames,
-            accepted=decision.accepted,
-            reasons=[reason.text for reason in decision.reasons],
-            limiting=decision.limiting,
-            charge_nc=readable(decision.charge_nc),
-        )
-        self._table("pulses", [(p.id, number, p.electrode, p.at_frame, p.not_after) for p in pulses])
+        values = {
+            "requester": request.requester,
+            "lease": request.lease,
+            "purpose": request.purpose,
+            "electrodes": list(request.electrodes[:1024]),
+            "phases": phases_of(request),
+            "at_frame": request.at_frame,
+            "pulses": request.pulses,
+            "period_frames": request.period_frames,
+            "accepted": decision.accepted,
+            "reasons": [reason.text for reason in decision.reasons],
+            "limiting": decision.limiting,
+            "charge_nc": readable(decision.charge_nc),
+        }
+        asked = _Asked(frame, values, {p.id: (p.id, number, p.electrode, p.at_frame, p.not_after) for p in pulses})
+        if pulses:
+            self._asked[number] = asked
+            self._decision_of |= dict.fromkeys(asked.rows, number)
+        if self._open is not None:
+            self._note_asked(number, asked)
+
+    def _note_asked(self, number: int, asked: _Asked) -> None:
+        """Record a request and its pulses."""
+        self._log("stimulation", asked.frame, decision=number, **asked.values)
+        self._table("pulses", list(asked.rows.values()))
 
     def fates(self, rows: Sequence[tuple[int, State, int | None, str]]) -> None:
         """Record what became of pulses (called by the ledger when it is committed)."""
+        for pulse in [pulse for pulse, state, _, _ in rows if state not in ("planned", "handed")]:
+            number = self._decision_of.pop(pulse, None)
+            if number is not None:
+                del self._asked[number].rows[pulse]
+                if not self._asked[number].rows:
+                    del self._asked[number]
         if self._open is not None:
             self._table(
                 "fates",
@@ -236,6 +267,8 @@ class RecordingTap:
         said = {"name": order.name, "plan": {**self._plan.as_dict(), "identity": {}}, "attributes": attributes}
         if sender.put(MessageKind.OPEN, frame, json.dumps(said).encode(), urgent=True):
             self._open = _Open(order.name, order.trigger, told=self._core.events.last)
+            for number, asked in self._asked.items():
+                self._note_asked(number, asked)
         else:
             self._not_before = frame + round(RETRY_S * self._rate)
             self._alarms.append(f"the recording {order.name} could not begin: the writer is behind; try again")

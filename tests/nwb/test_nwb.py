@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
         object.__setattr__(
             lab.tap._plan, "identity", {"rig": "bench", "rig_id": "0c9b5a7f21de", "tissue": {"dish": TISSUE}}
         )
+        lab.run(0.1)  # frames count from the start of the engine, times from that of the recording
         lab.begin("one")
         lab.run(0.5)
         lease = lab.lab.lease(0, 5)
@@ -128,6 +130,8 @@ def test_spikeinterface_reads_samples_and_spikes_equal(exported: Exported) -> No
         assert np.array_equal(read.get_traces(), segment.read(segment.first_frame, segment.end_frame))
         assert np.allclose(read.get_channel_gains(), 0.195)
         assert read.get_sampling_frequency() == 25_000
+        at_s = (segment.first_frame - recording.segments[0].first_frame) / 25_000
+        assert read.get_times()[0] == pytest.approx(at_s, abs=1e-9)
     sorting = se.read_nwb_sorting(str(exported.path), electrical_series_path="acquisition/ElectricalSeries")
     spikes, first = recording.table("spikes"), recording.segments[0].first_frame
     for unit in sorting.get_unit_ids():
@@ -148,6 +152,11 @@ def test_pynwb_reads_pulses_environment_gap_and_tissue(exported: Exported) -> No
         fates, first = exported.recording.table("fates"), exported.recording.segments[0].first_frame
         delivered = sorted({int(frame) for frame in fates["frame"] if frame >= 0})
         assert np.allclose(pulses["start_time"], [(frame - first) / 25_000 for frame in delivered])
+        assert pulses["sample_index"].tolist() == [frame - first for frame in delivered]
+        assert np.allclose(pulses["stop_time"] - pulses["start_time"], 400e-6)
+        planned = sorted({int(row["at_frame"]) for row in exported.recording.table("pulses")})
+        assert np.allclose(pulses["planned_time"], [(frame - first) / 25_000 for frame in planned])
+        assert (set(pulses["requester"]), set(pulses["purpose"])) == ({"agent"}, {"a test"})
         assert pulses["charge_nc"].tolist() == pytest.approx([0.4, 0.4])
         assert pulses["net_charge_pc"].tolist() == [0.0, 0.0]
         (gap,) = exported.recording.table("gaps")
@@ -157,9 +166,12 @@ def test_pynwb_reads_pulses_environment_gap_and_tissue(exported: Exported) -> No
         )
         assert lost["cause"][0] == "array"
         assert file.acquisition["ph_loop.ph"].data[:].tolist() == [7.38, 7.39, 7.4]
+        assert file.acquisition["ph_loop.ph"].unit == "pH"
+        assert file.acquisition["ph_loop.ph"].timestamps[:].tolist() == pytest.approx([0.1, 0.9, 1.2], abs=1e-6)
         assert file.acquisition["incubator.temperature"].rate == pytest.approx(2.0, rel=1e-3)
         transfers = file.intervals["medium_transfers"].to_dataframe()
         assert transfers["ul"].tolist() == [150.0, 80.0]
+        assert transfers[["start_time", "stop_time"]].to_numpy().tolist() == [[0.2, 0.9], [1.0, 1.4]]
         assert file.subject.age == "P90D"
         assert "batch b1, cell line H9" in file.subject.description
         ohms = file.electrodes["imp"][:]
@@ -331,6 +343,10 @@ def test_pynwb_validates_and_the_configuration_of_dandi_finds_no_violation(
     assert [message for message in messages if message.importance.value >= grave] == []
 
 
+def full_disk(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_what_cannot_be_exported_is_refused(exported: Exported, tmp_path: Path) -> None:
     folder = exported.path.parent
     with pytest.raises(UserError, match="there is no recording “two”"):
@@ -339,6 +355,13 @@ def test_what_cannot_be_exported_is_refused(exported: Exported, tmp_path: Path) 
         export_recording("one", folder, exported.path)
     with pytest.raises(UserError, match="suffix"):
         export_recording("one", folder, tmp_path / "x.h5")
+    with pytest.raises(UserError, match=r"there is no folder .*none"):
+        export_recording("one", folder, tmp_path / "none" / "x.nwb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nwb._Samples, "_get_data", full_disk)
+        with pytest.raises(UserError, match=r"could not be written to .*x\.nwb .*disk is full\. Next: free space"):
+            export_recording("one", folder, tmp_path / "x.nwb")
+    assert list(tmp_path.iterdir()) == []
     answer = export_recording("one", folder, tmp_path / "x.nwb")
     assert "no journal" in answer["without_environment"]
     assert exported.answer["environment_series"] == 2
@@ -472,6 +495,31 @@ def test_a_recording_without_a_geometry_has_no_positions_and_says_so(exported: E
     with pynwb.NWBHDF5IO(tmp_path / "x.nwb", "r") as io:
         file = io.read()
         assert "positions are not known" in file.electrode_groups["array"].description
+
+
+def test_a_recording_without_samples_has_its_spikes_between_its_gaps(tmp_path: Path) -> None:
+    """It had none, and nothing said so."""
+    import pynwb
+
+    with recorded_bench(tmp_path / "recordings", electrodes=8, frames=False) as lab:
+        lab.begin("one")
+        lab.run(0.3)
+        lab.lab.crystal.stall(1.0)
+        lab.run(0.3)
+        recording = lab.end()
+    spikes, (gap,) = recording.table("spikes"), recording.table("gaps")
+    answer = export_recording("one", tmp_path, tmp_path / "one.nwb")
+    assert answer["spikes"] == len(spikes) > 0
+    first, end = recording.attributes["first_frame"], recording.attributes["end_frame"]
+    between = np.array([[first, gap["first_frame"]], [gap["end_frame"], end]]) - first
+    with pynwb.NWBHDF5IO(tmp_path / "one.nwb", "r") as io:
+        units = io.read().units
+        assert np.allclose(units["obs_intervals"][0], between / 25_000)
+        assert sum(len(train) for train in units["spike_times"][:]) == len(spikes)
+    attributes = recording.path / ".zattrs"
+    said = json.loads(attributes.read_text())
+    attributes.write_text(json.dumps({name: value for name, value in said.items() if not name.startswith("end")}))
+    assert export_recording("one", tmp_path, tmp_path / "cut.nwb")["spikes"] == len(spikes), "its writer was killed"
 
 
 def test_spikeinterface_finds_units_where_their_electrodes_are(exported: Exported) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,29 @@ def test_lengths_in_another_unit_of_probeinterface_are_converted(tmp_path: Path)
     assert places(described(tmp_path, probe_file(tmp_path, probe)))[0].x_um == 200.0
 
 
+@pytest.mark.parametrize(
+    ("shape", "size", "found"),
+    [
+        ("rect", {"width": 40.0, "height": 20.0}, (40.0, 20.0)),
+        ("rect", {"width": 40.0, "height": 10.0}, "electrode 0 has 400 um²"),
+        ("square", {"width": 28.0}, (28.0, None)),  # a disc of this width is too small
+        ("circle", {"radius": 14.0}, "electrode 0 has 615.8 um²"),
+    ],
+)
+def test_the_area_of_an_electrode_of_a_file_is_that_of_its_shape(
+    tmp_path: Path, shape: str, size: dict[str, float], found: Any
+) -> None:
+    probe = square()
+    probe.set_contacts(probe.contact_positions, shapes=shape, shape_params=size)
+    probe.set_device_channel_indices([0, 1, 2, 3])
+    geometry = probe_file(tmp_path, probe)
+    if isinstance(found, str):
+        with pytest.raises(RigError, match=found):
+            described(tmp_path, geometry)
+    else:
+        assert {(each.width_um, each.height_um) for each in places(described(tmp_path, geometry))} == {found}
+
+
 def test_electrodes_that_are_not_connected_are_left_out_and_several_probes_are_shanks(tmp_path: Path) -> None:
     other = square(channels=[-1, 4, -1, 5])
     other.move([5000.0, 0.0])
@@ -123,9 +147,11 @@ AT = [f"x: {200 * (number % 2)} um, y: {200 * (number // 2)} um" for number in r
         (inline("x: 0 um, y: 0 um", "x: 0.2 um, y: 0 um", *AT[2:]), "overlap: 30 um wide, 0.2 um apart"),
         (inline("x: 0, y: 0 um", *AT[1:]), "has no unit"),
         (inline("x: 0 s, y: 0 um", *AT[1:]), "not in um"),
-        (inline(*(at.replace("200 um", "200 mm") for at in AT)), "more than 10 mm apart"),
-        (inline(f"{AT[0]}, width: 10 um", *AT[1:]), "Write diameter: 10 um"),
+        (inline(*(at.replace("200 um", "200 mm") for at in AT)), "electrodes are 200000 um apart"),
+        (inline(f"{AT[0]}, width: 20 um", f"{AT[1]}, width: 10 um", *AT[2:]), "Write diameter: 10 um"),
+        (inline(*(f"{at.replace('200', '0.2')}, width: 0.03 um" for at in AT)), "electrodes are 0.2 um apart"),
         ("  geometry: {grid: {columns: 2, pitch: 200 mm}}\n", "no pitch of an array"),
+        ("  geometry: {grid: {columns: 2, pitch: 20 um}}\n", "electrodes of 30 um overlap at a pitch of 20 um"),
         ("  pitch: 50 um\n  geometry: {grid: {columns: 2, pitch: 200 um}}\n", "50 um is not the distance"),
         ("  geometry: {module: chip}\n", "has to have either a grid or electrodes"),
         ("  geometry: {file: nowhere.json}\n", "cannot be read"),
@@ -147,3 +173,35 @@ def test_a_file_without_a_channel_map_or_with_three_dimensions_is_refused(tmp_pa
     for probe, said in ((square(channels=None), "no channel map"), (square().to_3d(), "three dimensions")):
         with pytest.raises(RigError, match=said):
             described(tmp_path, probe_file(tmp_path, probe))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("si_units", "mm", "contact 0 of 30.0 x 30.0 mm"),
+        ("contact_positions", [[0, 0], [float("nan"), 0], [0, 200], [200, 200]], "contact 1 at nan, 0 um"),
+        ("contact_shape_params", [{"radius": 0}] * 4, "contact 0 of 0.0 x 0.0 um"),
+        ("device_channel_indices", [0.9, 1.9, 2.9, 3.9], "contact 0 is on channel 0.9"),
+        ("device_channel_indices", [0, 1, 2], "zip() argument 4 is shorter"),
+        ("device_channel_indices", [0, 2, 4, 6], "channel 4 does not exist"),
+        ("device_channel_indices", [-1] * 4, "connects no electrode to a channel"),
+    ],
+)
+def test_a_file_that_cannot_be_of_this_array_is_refused_once_and_not_once_for_each_contact(
+    tmp_path: Path, key: str, value: Any, said: str
+) -> None:
+    geometry = probe_file(tmp_path, square())
+    file = tmp_path / "probe.json"
+    told = json.loads(file.read_text())
+    told["probes"][0][key] = value
+    file.write_text(json.dumps(told))
+    with pytest.raises(RigError) as refused:
+        described(tmp_path, geometry)
+    (problem,) = refused.value.problems
+    assert said in str(problem)
+
+
+def test_long_names_of_contacts_are_cut(tmp_path: Path) -> None:
+    probe = square()
+    probe.set_contact_ids([f"{number} of a very long name of a contact of this probe" for number in range(4)])
+    assert {len(each.pad) for each in places(described(tmp_path, probe_file(tmp_path, probe)))} == {40}

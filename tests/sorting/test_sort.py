@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +15,13 @@ import numpy as np
 import pytest
 
 from choroid.cli import main
+from choroid.common.child import python
 from choroid.nwb.export import NwbHeader, export_nwb
-from choroid.sorting.stored import SortedUnits, read_units, units_path, write_units
+from choroid.sorting import command
+from choroid.sorting.stored import SortedUnit, SortedUnits, read_units, units_path, write_units
 from nerves.recording.quota import RecordingRefused
-from nerves.recording.recorded import ArrayRecording, recordings
+from nerves.recording.recorded import ArrayRecording, RecordedSegment, recordings
+from nerves.recording.store import ZarrArray
 from tests.nerves.recording.record import RecordedBench, recorded_bench
 
 pytestmark = [
@@ -28,6 +34,7 @@ SORTER = "spykingcircus2"
 
 def recorded(folder: Path, run: Callable[[RecordedBench], object], **plan: Any) -> ArrayRecording:
     with recorded_bench(folder / "recordings", electrodes=16, buffer_bytes=64 << 20, **plan) as lab:
+        lab.run(0.1)  # the recording does not begin with the engine
         lab.begin()
         run(lab)
         lab.end()
@@ -60,7 +67,7 @@ def sorted_recording(tmp_path_factory: pytest.TempPathFactory) -> ArrayRecording
 
 
 def found(recording: ArrayRecording) -> SortedUnits:
-    units = read_units(recording.path)
+    units = read_units(recording)
     assert units is not None
     return units
 
@@ -136,10 +143,15 @@ def test_what_cannot_be_sorted_is_refused_with_the_next_step(
     assert "has no samples to sort" in capsys.readouterr().err
     attributes = brief.path / ".zattrs"
     kept = attributes.read_text()
-    attributes.write_text(json.dumps({name: value for name, value in json.loads(kept).items() if name != "probegroup"}))
+    said = json.loads(kept)
     try:
-        assert sort(brief) == 1
-        assert "write geometry under nerves" in capsys.readouterr().err
+        for spoiled, why in (
+            ({name: value for name, value in said.items() if name != "probegroup"}, "write geometry under nerves"),
+            (said | {"sampling_frequency": 10_000.0}, "10000 frames a second, and the sorters filter up to 7000 Hz"),
+        ):
+            attributes.write_text(json.dumps(spoiled))
+            assert sort(brief) == 1
+            assert why in capsys.readouterr().err
     finally:
         attributes.write_text(kept)
     assert main(["sort", "nothing", "--data", str(tmp_path)]) == 1
@@ -158,9 +170,70 @@ def test_a_sorter_that_fails_leaves_nothing_and_its_last_words_are_told(
     assert {each.name for each in recording.path.parent.iterdir()} == {"one.zarr"}
 
 
+def test_units_in_the_nwb_file_are_at_their_electrodes_and_times_and_were_looked_for_as_long_as_the_sorter_had(
+    brief: ArrayRecording, tmp_path: Path
+) -> None:
+    """A recording that goes on after it was sorted has no units in its rest."""
+    import pynwb
+
+    shutil.copytree(brief.path, tmp_path / "recordings" / "one.zarr")
+    (recording,) = recordings(tmp_path / "recordings")
+    (first, end), started = recording.extent, recording.attributes["started_utc"]
+    said = {"sorter": SORTER, "spikeinterface": "0.105", "started_utc": started, "end_frame": first + 5000}
+    units = [SortedUnit(0, 5, 1.0, 2.0, 2, {"snr": 3.0}), SortedUnit(1, 9, None, 4.0, 1, {"snr": None})]
+    frames, numbers = np.array([100, 200, 300]) + first, np.array([0, 1, 0])
+    write_units(units_path(recording.path), SortedUnits(units, frames, numbers.astype(np.int32), said))
+    assert export_nwb(recording, tmp_path, tmp_path / "one.nwb", NwbHeader())["sorted_units"] == 2
+    with pynwb.NWBHDF5IO(tmp_path / "one.nwb", "r") as io:
+        file = io.read()
+        table = file.units.to_dataframe()
+        assert [each.index.tolist() for each in table["electrodes"]] == [[5], [9]]
+        assert [(each * 25_000).round().tolist() for each in table["spike_times"]] == [[100, 300], [200]]
+        assert [each.tolist() for each in table["obs_intervals"]] == [[[0.0, 0.2]]] * 2
+        assert table[["x_um", "y_um", "snr"]].to_numpy() == pytest.approx(
+            np.array([[1.0, 2.0, 3.0], [np.nan, 4.0, np.nan]]), nan_ok=True
+        )
+        detected = file.processing["ecephys"]["detected_spikes"]
+        assert detected["obs_intervals"][0].tolist() == [[0.0, (end - first) / 25_000]]
+
+
+def test_samples_of_joined_segments_are_frames_of_their_segments(tmp_path: Path) -> None:
+    from choroid.sorting.process import frames_of
+
+    segments = []
+    for number, first in enumerate((100, 500)):
+        traces = ZarrArray.create(tmp_path / str(number), np.int16, 8, (1,))
+        traces.write_chunk(0, np.zeros((8, 1), np.int16))
+        traces.grow(8)
+        segments.append(RecordedSegment(first, traces))
+    assert frames_of(np.array([0, 7, 8, 15]), segments).tolist() == [100, 107, 500, 507]
+
+
+def test_the_process_of_a_sorter_ends_with_the_command_and_leaves_nothing(
+    brief: ArrayRecording, tmp_path: Path
+) -> None:
+    """A killed command left a sorter that went on, and gigabytes in a hidden folder."""
+    folder = tmp_path / ".scratch"
+    folder.mkdir()
+    words = python("choroid.sorting.process", str(brief.path), SORTER, str(folder / "units"))
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert (done.returncode, folder.exists()) == (1, False)
+
+
+def test_a_folder_that_takes_no_files_is_named_with_what_to_do(
+    brief: ArrayRecording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "recordings")
+
+    monkeypatch.setattr(command, "whole_folder", refuse)
+    assert sort(brief) == 1
+    assert "Likely cause: this user may not write there. Next: compare owner" in capsys.readouterr().err
+
+
 def test_a_recording_in_which_nothing_was_found_has_no_units_in_its_nwb_file(tmp_path: Path) -> None:
     recording = recorded(tmp_path, lambda lab: lab.run(0.3))
-    said = {"sorter": SORTER, "spikeinterface": "0.105"}
+    said = {"sorter": SORTER, "spikeinterface": "0.105", "started_utc": recording.attributes["started_utc"]}
     nothing = SortedUnits([], np.zeros(0, np.int64), np.zeros(0, np.int32), said)
     write_units(units_path(recording.path), nothing)
     assert (found(recording).units, len(found(recording).frames)) == ([], 0)
@@ -179,13 +252,21 @@ def test_J3_without_the_extra_the_command_says_what_to_install(
     assert 'pip install "choroid[sort]"' in capsys.readouterr().err
 
 
-def test_units_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "one.units"
-    folder.mkdir()
-    assert read_units(tmp_path / "two.zarr") is None
+def test_units_that_cannot_be_read_or_are_of_another_recording_are_refused(
+    brief: ArrayRecording, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(brief.path, tmp_path / "recordings" / "one.zarr")
+    (recording,) = recordings(tmp_path / "recordings")
+    assert read_units(recording) is None
+    folder = units_path(recording.path)
+    said = {"sorter": SORTER, "started_utc": "2025-01-01T00:00:00.000Z"}
+    write_units(folder, SortedUnits([], np.zeros(0, np.int64), np.zeros(0, np.int32), said))
+    words = ["recording", "export", "one", "--data", str(tmp_path), "--nwb", str(tmp_path / "one.nwb")]
+    assert main(words) == 1
+    assert "of a recording that began at 2025-01-01T00:00:00.000Z" in capsys.readouterr().err
     (folder / ".zattrs").write_text("{}")
     with pytest.raises(RecordingRefused, match="no units that can be read"):
-        read_units(tmp_path / "one.zarr")
+        read_units(recording)
     (folder / ".zattrs").write_text(json.dumps({"choroid_units": 2}))
     with pytest.raises(RecordingRefused, match="update Choroid"):
-        read_units(tmp_path / "one.zarr")
+        read_units(recording)

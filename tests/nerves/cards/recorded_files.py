@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,15 +75,19 @@ def write_spikeglx(folder: Path, samples: Samples, rate: float) -> Path:
     return path
 
 
-def write_nwb(path: Path, samples: NDArray[np.generic], rate: float, conversion: float, gap_at: int = 0) -> None:
-    """Write an NWB file; with `gap_at` its timestamps jump by 100 frames there."""
+def write_nwb(
+    path: Path, samples: NDArray[np.generic], rate: float, conversion: float, gap_at: int = 0, **columns: Any
+) -> None:
+    """Write an NWB file; with `gap_at` its timestamps jump by 100 frames there. `columns` are those of its electrodes."""
     began = datetime(2026, 1, 1, tzinfo=UTC)
     nwb = NWBFile(session_description="noise", identifier="noise-1", session_start_time=began)
     group = nwb.create_electrode_group(
         name="array", description="array", location="cortex", device=nwb.create_device(name="array")
     )
-    for _ in range(samples.shape[1]):
-        nwb.add_electrode(group=group, location="cortex")
+    for name in columns.keys() - {"rel_x", "rel_y"}:
+        nwb.add_electrode_column(name, name)
+    for number in range(samples.shape[1]):
+        nwb.add_electrode(group=group, location="cortex", **{name: values[number] for name, values in columns.items()})
     region = nwb.create_electrode_table_region(region=list(range(samples.shape[1])), description="all")
     times = np.arange(len(samples)) / rate
     times[gap_at:] += 100 / rate if gap_at else 0.0

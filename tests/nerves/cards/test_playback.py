@@ -17,7 +17,9 @@ from controller.rig.description import Nerves
 from nerves.cards.conformance.examine import examine_card
 from nerves.cards.conformance.properties import PROPERTIES
 from nerves.cards.contract import CardRefused, CardState, Delivery, FrameBlock
+from nerves.cards.geometry import ArrayGeometry
 from nerves.cards.playback import PlaybackCard
+from nerves.cards.replayable_nwb import NwbRecording
 from nerves.core import Core
 from nerves.detections import ALL, Blank
 from nerves.envelope import Envelope
@@ -176,6 +178,24 @@ class Blanked:
 
     def fates(self, rows: object) -> None:
         raise AssertionError("a replay has no pulses of its own")
+
+
+def test_places_of_an_nwb_file_of_another_program_are_taken_where_they_can_be(tmp_path: Path) -> None:
+    x, y = [0.0, 25.0, 50.0, 75.0], [0.0] * 4
+    width = np.full(4, 12, np.float32)
+    told: dict[str, Any] = {"shank_id": [0, 0, 1, 1], "contact_shape": ["oval"] * 4, "contact_width_um": width}
+    write_nwb(tmp_path / "own.nwb", SAMPLES, RATE, 0.25e-6, rel_x=x, rel_y=y, **told)
+    write_nwb(tmp_path / "zero.nwb", SAMPLES, RATE, 0.25e-6, rel_x=y, rel_y=y)
+    own, zero = NwbRecording(tmp_path / "own.nwb"), NwbRecording(tmp_path / "zero.nwb")
+    try:
+        assert own.geometry is not None
+        assert ArrayGeometry.unpacked(own.geometry.packed()) == own.geometry
+        assert (own.geometry.x_um, own.geometry.shank) == (tuple(x), ("0", "0", "1", "1"))
+        assert set(own.geometry.shape) == {"circle"}
+        assert zero.geometry is None
+    finally:
+        own.close()
+        zero.close()
 
 
 def test_pulses_of_a_recording_are_replayed_as_deliveries_through_the_card_process_and_blanked(tmp_path: Path) -> None:

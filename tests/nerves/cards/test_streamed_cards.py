@@ -88,6 +88,15 @@ def test_J3_an_lsl_stream_that_is_none_of_voltages_is_refused(monkeypatch: pytes
         with pytest.raises(CardRefused, match=why):
             LslCard(name)
         del outlet
+    name = f"choroid {os.getpid()} mixed"
+    stream = pylsl.StreamInfo(name, "Ephys", 2, 100.0, pylsl.cf_float32, name)
+    channels = stream.desc().append_child("channels")
+    for unit in ("microvolts", "volts"):
+        channels.append_child("channel").append_child_value("unit", unit)
+    outlet = pylsl.StreamOutlet(stream)
+    with pytest.raises(CardRefused, match="has samples in “microvolts”, “volts”"):
+        LslCard(name)
+    del outlet
 
 
 class Told(StreamedCard):

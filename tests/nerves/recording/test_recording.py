@@ -17,7 +17,8 @@ import spikeinterface.core as si
 import zarr
 
 from choroid.evoked.psth import psth
-from nerves.cards.contract import ArrayInfo, CardFault, CardState, FrameBlock
+from nerves.cards.contract import ArrayInfo, CardFault, CardState, Delivery, FrameBlock, Phase, Pulse
+from nerves.commands import StimulateCommand
 from nerves.detector import NO_SPIKES
 from nerves.governor import Request
 from nerves.recording import quota, service, store
@@ -113,6 +114,50 @@ def test_spikes_states_stimulation_and_clock_are_recorded_as_the_core_saw_them(t
         assert recording.attributes["ledger_session"] == session
         clock = recording.clock
         assert clock.utc_us_at(first) == pytest.approx(BEGAN_US + first * 40, abs=2000)
+
+
+def test_a_recording_that_begins_within_a_train_has_the_pulses_that_are_still_to_come(tmp_path: Path) -> None:
+    """Their artefacts are in its frames."""
+    with recorded_bench(tmp_path / "r") as lab:
+        lab.run(0.3)
+        lease = lab.lab.lease(1)
+        now = lab.lab.core.next_frame
+        train = Request("agent", lease.id, (1,), PULSE, at_frame=now + 500, pulses=4, period_frames=5000)
+        lab.lab.core.submit(StimulateCommand(train, lambda _: None, lambda _: None, lambda: False))
+        lab.run(0.3)
+        lab.begin()
+        lab.run(0.6)
+        recording = lab.end()
+        begun = [each.frame for block in lab.blocks for each in block.deliveries]
+    assert len(begun) == 4
+    fates = {int(row["pulse"]): int(row["frame"]) for row in recording.table("fates") if row["frame"] >= 0}
+    pulses = recording.table("pulses")
+    assert sorted(fates[int(row["pulse"])] for row in pulses) == begun[2:]
+    (asked,) = recording.log("stimulation")
+    assert {asked["decision"]} == {int(row["decision"]) for row in pulses}
+    assert asked["pulses"] == 4
+
+
+def test_pulses_of_a_replay_that_begins_again_keep_their_frames_and_waveforms(tmp_path: Path) -> None:
+    weak = (Phase(100.0, -0.5), Phase(100.0, 0.5))
+
+    def replayed(block: FrameBlock) -> FrameBlock:
+        at = block.first_frame
+        begun = [Pulse(-1, 0, PULSE, at, at), Pulse(-2, 2, weak, at, at)] if at in (500, 1000) else []
+        return replace(block, deliveries=tuple(Delivery(pulse, at) for pulse in begun))
+
+    with recorded_bench(tmp_path / "r") as lab:
+        read = lab.lab.array.read
+        lab.lab.array.read = lambda: replayed(read())  # type: ignore[method-assign]
+        lab.begin()
+        lab.run(0.1)
+        recording = lab.end()
+    phases = {each["decision"]: each["phases"] for each in recording.log("stimulation")}
+    frames = {int(row["pulse"]): int(row["frame"]) for row in recording.table("fates")}
+    assert sorted(
+        (frames[int(row["pulse"])], int(row["electrode"]), phases[int(row["decision"])][0][1])
+        for row in recording.table("pulses")
+    ) == [(500, 0, -1.0), (500, 2, -0.5), (1000, 0, -1.0), (1000, 2, -0.5)]
 
 
 def test_N5_frames_that_the_array_lost_are_a_gap_between_two_segments(tmp_path: Path) -> None:
