@@ -38,6 +38,7 @@ IN_AN_EXTRA = {
     "choroid/environments/vowels.py": "agents",
     "verification/bench/learning.py": "agents",
     "verification/bench/detection.py": "dev",
+    "verification/bench/evoked.py": "dev",
     "verification/bench/ground_truth.py": "dev",
     "verification/bench/reflex.py": "dev",
     "verification/bench/sandbox.py": "dev",
