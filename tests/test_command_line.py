@@ -58,15 +58,14 @@ SERVICES = {
 
 VERBS = {
     "abort", "accept", "acknowledge", "add", "allow", "answer", "approve", "calibrate", "certify", "check", "commission",
-    "confirm", "create", "demo", "end", "enter", "evaluate", "export", "fit", "guard", "handover", "install", "join",
-    "keep", "list", "load", "make", "measure", "move", "pause", "place", "plan", "play", "probe", "prove", "psth", "put",
-    "refuse", "register", "reject", "relay", "release", "remove", "renew", "repair", "replace", "replay", "replicate",
+    "confirm", "create", "demo", "end", "enter", "evaluate", "export", "federated", "fit", "guard", "handover", "install",
+    "join", "keep", "list", "load", "make", "measure", "move", "pause", "place", "plan", "play", "probe", "prove", "psth",
+    "put", "refuse", "register", "reject", "relay", "release", "remove", "renew", "repair", "replace", "replay", "replicate",
     "report", "resume", "return", "revoke", "run", "serve", "shelve", "show", "simulate", "sort", "start", "status", "stop",
-    "stream",
-    "submit", "take", "talk", "test", "train", "try", "tune", "validate", "verify", "watch", "withdraw", "witness",
+    "stream", "submit", "take", "talk", "test", "train", "try", "tune", "validate", "verify", "watch", "withdraw", "witness",
 }  # fmt: skip
-"""Every verb of the command line. `status` and `psth` are verbs by custom, `handover` because a shipped protocol, whose
-hash is kept, tells people to use it."""
+"""Every verb of the command line. `status` and `psth` are verbs by custom, `federated` is the engine of a job, and `handover`
+is one because a shipped protocol, whose hash is kept, tells people to use it."""
 DISTRIBUTIONS = {"grid": True, "verify": False}
 """Whether the grammar holds below them; below `verify` each noun is a test."""
 

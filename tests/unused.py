@@ -31,6 +31,7 @@ ALLOWED: Mapping[str, str] = {
     "drivers/*.py:[A-Z]*": "found by drivers/registry.py, which looks for classes with a model",
     "drivers/cameras/*Camera": "loaded by name, as the rig file says",
     "grid/grading/rotation.py:is_committed": "public: a member checks a rotation that was opened",
+    "grid/federated/aggregator.py:intercept": "Flower's client calls it",
     "grid/hub/service.py:*": "gRPC calls it",
     "grid/serving.py:*": "uvicorn calls it",
     "grid/relay/splice.py:*": "asyncio calls them",

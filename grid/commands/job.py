@@ -11,10 +11,10 @@ from typing import Any
 from grid.commands.stopping import until_stopped
 from grid.errors import GridError
 from grid.jobs.code import allow as allow_code
+from grid.jobs.environment import FEDERATED, TRAIN, default_folder, interpreter
 from grid.jobs.environment import check as check_environment
-from grid.jobs.environment import default_folder, interpreter
 from grid.jobs.environment import prepare as prepare_environment
-from grid.jobs.folder import JOBS, MANIFEST, make_ready, pinned, require_data
+from grid.jobs.folder import JOBS, MANIFEST, flower_of, make_ready, pinned, require_data
 from grid.jobs.local import left_s, run_local
 from grid.jobs.manifest import JobManifest, read_job
 from grid.jobs.process import Event
@@ -29,10 +29,13 @@ LAST_S = 60.0
 """Longest time of the other ranks after one has ended."""
 
 
-def prepare(folder: Path | None, python: str, say: Callable[[str], None], *, only_check: bool) -> dict[str, Any]:
-    """Make the training environment, or check it.
+def prepare(
+    name: str, folder: Path | None, python: str, say: Callable[[str], None], *, only_check: bool
+) -> dict[str, Any]:
+    """Make an environment, or check it.
 
     Args:
+        name: Which one: train, federated.
         folder: Where; None is the default.
         python: The Python that makes it; empty is this one.
         say: Takes lines of progress.
@@ -41,10 +44,11 @@ def prepare(folder: Path | None, python: str, say: Callable[[str], None], *, onl
     Raises:
         GridError: It cannot be made, or is not as it should be.
     """
+    kind = next(each for each in (TRAIN, FEDERATED) if each.name == name)
     if not only_check:
-        prepare_environment(folder or default_folder(), python, say)
-    found = interpreter(folder)
-    return {"interpreter": str(found), **check_environment(found)}
+        prepare_environment(folder or default_folder(kind), python, say, kind)
+    found = interpreter(folder, kind)
+    return {"interpreter": str(found), "package": kind.package, **check_environment(found, kind)}
 
 
 def check(data: Path, file: Path) -> dict[str, Any]:
@@ -56,8 +60,17 @@ def check(data: Path, file: Path) -> dict[str, Any]:
     manifest = pinned(data, read_job(file))
     require_data(data, manifest)
     left_s(manifest)
-    check_environment(interpreter())
+    _checked_environments(manifest)
     return described(manifest)
+
+
+def _checked_environments(manifest: JobManifest) -> tuple[Path, Path | None]:
+    """Return the Pythons of a job, of training and of Flower. Raises :class:`GridError` when one cannot be used."""
+    python, flower = interpreter(), flower_of(manifest)
+    check_environment(python)
+    if flower is not None:
+        check_environment(flower, FEDERATED)
+    return python, flower
 
 
 def run(data: Path, file: Path, say: Callable[[str], None]) -> dict[str, Any]:
@@ -73,9 +86,8 @@ def run(data: Path, file: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """
     manifest = pinned(data, read_job(file))
     left_s(manifest)
-    python = interpreter()
-    check_environment(python)
-    job = make_ready(data, manifest, python)
+    python, flower = _checked_environments(manifest)
+    job = make_ready(data, manifest, python, flower=flower)
     found: dict[str, Any] = {}
 
     async def until_ended() -> None:
@@ -250,7 +262,7 @@ def text_of(answer: dict[str, Any]) -> str:
         lines = [f"{answer['removed']}: {answer['freed_bytes'] / 1e6:,.1f} MB are free again"]
         return "\n".join(lines + [f"kept: {each}" for each in answer["left"]])
     if "interpreter" in answer:
-        return f"ready: torch {answer['torch']}, Python {answer['python']}: {answer['interpreter']}"
+        return f"ready: {answer['package']} {answer[answer['package']]}, Python {answer['python']}: {answer['interpreter']}"
     if "code" in answer:
         return f"allowed: {answer['code']}"
     if "events" in answer:

@@ -12,14 +12,15 @@ from grid.commands.parts import FOLDER, part
 
 def add_jobs(verbs: Any) -> None:
     """Add the subjects `job` and `prepare`."""
-    prepares = subject(verbs, "prepare", "environments that the grid uses: train")
-    train = command(prepares, "train", _prepare, "make the training environment, once, from pinned hashes")
-    train.add_argument(
-        "--folder", type=Path, help="where it is made (default: choroid-train in the cache of this user)"
-    )
-    train.add_argument("--python", default="", help="the Python that makes it (default: this one)")
-    train.add_argument("--check", action="store_true", help="only check it")
-    json_option(train)
+    prepares = subject(verbs, "prepare", "environments that the grid uses: train, federated")
+    for name, what in (("train", "the training environment"), ("federated", "the environment of federated jobs")):
+        one = command(prepares, name, _prepare, f"make {what}, once, from pinned hashes")
+        one.set_defaults(environment=name)
+        where = f"where it is made (default: choroid-{name} in the cache of this user)"
+        one.add_argument("--folder", type=Path, help=where)
+        one.add_argument("--python", default="", help="the Python that makes it (default: this one)")
+        one.add_argument("--check", action="store_true", help="only check it")
+        json_option(one)
     jobs = subject(verbs, "job", "training jobs: check, run, submit, allow, list, show, remove")
     check = command(jobs, "check", _check, "check the manifest of a job: keys, code, data sets, environment")
     run = command(jobs, "run", _run, "run all ranks of a job on this machine; again: go on at the last checkpoint")
@@ -45,7 +46,9 @@ def add_jobs(verbs: Any) -> None:
 
 def _prepare(arguments: argparse.Namespace) -> int:
     say = _silent if arguments.json else _say
-    answer = part("job").prepare(arguments.folder, arguments.python, say, only_check=arguments.check)
+    answer = part("job").prepare(
+        arguments.environment, arguments.folder, arguments.python, say, only_check=arguments.check
+    )
     return _answer(arguments, answer)
 
 

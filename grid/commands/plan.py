@@ -39,6 +39,8 @@ def planned(job: Path, probes: Sequence[Path], settings: PlanSettings) -> dict[s
         GridError: The manifest or a file is refused, or there is nothing to plan with.
     """
     manifest = read_job(job)
+    if manifest.engine == "federated":
+        raise GridError(f"{job}: a federated job has no plan, for its data stay where they are. Next: submit it")
     if settings.keep is not None and settings.here is None:
         raise GridError("--keep writes what --here measures. Next: add --here NAME")
     candidates, links = read_probes(probes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class RankSettings:
         folder: Where checkpoints, events and the model are written.
         threads: Of the computation.
         left_s: Time until the latest end of the job (s); None: there is none.
+        federated: Of a federated job: folder of its keys, public keys of the nodes by rank, Python of the trainer.
     """
 
     job: str
@@ -39,6 +40,7 @@ class RankSettings:
     folder: Path
     threads: int
     left_s: float | None = None
+    federated: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ranks(self) -> int:

@@ -45,6 +45,8 @@ CREATE INDEX IF NOT EXISTS work_by_state ON work (state);
 CREATE INDEX IF NOT EXISTS work_by_end ON work (ended_s);
 CREATE INDEX IF NOT EXISTS work_to_show ON work (id) WHERE shown != state;
 CREATE TABLE IF NOT EXISTS work_manifests (lease TEXT PRIMARY KEY, manifest BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS work_keys (
+  lease TEXT NOT NULL, member TEXT NOT NULL, keys BLOB NOT NULL, PRIMARY KEY (lease, member)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS work_reports (
   lease TEXT NOT NULL, rank INTEGER NOT NULL, report BLOB NOT NULL, PRIMARY KEY (lease, rank)) WITHOUT ROWID;
 """

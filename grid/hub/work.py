@@ -78,6 +78,14 @@ class WorkBook(LeaseTable):
         if not verdict.accepted:
             self.end(row["id"], f"{self._name(rank)} refused: {verdict.reason[:MAX_TEXT]}")
             return
+        member = self._members.approved(rank)
+        if verdict.keys and member is not None:
+            try:
+                with self._store.transaction():
+                    self.jobs.register(row["id"], rank, member["public_key"], verdict.keys)
+            except GridRefused as error:
+                self.end(row["id"], f"{self._name(rank)}: {error}"[:MAX_TEXT])
+                return
         ranks, accepted = json.loads(row["ranks"]), {*json.loads(row["accepted"]), rank}
         with self._store.transaction() as database:
             database.execute("UPDATE work SET accepted = ? WHERE id = ?", (json.dumps(sorted(accepted)), row["id"]))
@@ -126,11 +134,11 @@ class WorkBook(LeaseTable):
 
     def info(self, row: sqlite3.Row) -> pb.WorkInfo:
         """Return a lease as the message of the service."""
-        ranks = []
+        ranks, keys = [], self.jobs.keys(row["id"])
         for identity in json.loads(row["ranks"]):
             known = self._members.approved(identity)
             name, key = (known["name"], known["public_key"]) if known else ("", b"")
-            ranks.append(pb.WorkRank(member=identity, name=name, key=key))
+            ranks.append(pb.WorkRank(member=identity, name=name, key=key, keys=keys.get(identity, b"")))
         return pb.WorkInfo(
             lease=row["id"],
             state=pb.LeaseInfo.State.Value(row["state"].upper()),

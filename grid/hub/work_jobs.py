@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 
 from controller.signed_log.public import fingerprint
 from grid.errors import GridError, GridRefused
 from grid.hub.store import Store
 from grid.jobs.manifest import read_signed
+from grid.jobs.node_statement import read_statement
 from grid.wire import grid_pb2 as pb
 
 ROW_S = 60.0
@@ -61,6 +63,31 @@ class WorkJobs:
         """Return the hash of the manifest of a lease, for the log."""
         manifest = self.manifest(lease)
         return {"manifest": read_signed(manifest)[0].id} if manifest else {}
+
+    def register(self, lease: str, member: str, public: bytes, keys: bytes) -> None:
+        """Register the keys of a rank of a federated job; the first that it sends are those of the lease.
+
+        Args:
+            lease: The lease.
+            member: Identity of the rank.
+            public: Its Ed25519 key.
+            keys: As it has signed them.
+
+        Raises:
+            GridRefused: They are not signed by it for this lease, or others are registered.
+        """
+        read_statement(keys, lease, public)
+        known = self.keys(lease).get(member)
+        if known is None:
+            self._store.database.execute("INSERT INTO work_keys VALUES (?, ?, ?)", (lease, member, keys))
+            self._store.note("work.keys", {"lease": lease, "member": member, "keys": hashlib.sha256(keys).hexdigest()})
+        elif read_statement(known, lease, public) != read_statement(keys, lease, public):
+            raise GridRefused("its node has other keys than are registered for this lease. Next: submit the job again")
+
+    def keys(self, lease: str) -> dict[str, bytes]:
+        """Return the registered keys by identity."""
+        found = self._store.query("SELECT member, keys FROM work_keys WHERE lease = ?", lease)
+        return {str(row["member"]): bytes(row["keys"]) for row in found}
 
     def reports(self, lease: str) -> list[pb.WorkReport]:
         """Return the last report of each rank."""

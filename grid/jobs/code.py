@@ -21,6 +21,11 @@ def engines() -> Path:
     return Path(str(files("grid.engines")))
 
 
+def federated() -> Path:
+    """Return the folder of the programs that run in Flower's environment."""
+    return Path(str(files("grid.federated")))
+
+
 def shipped() -> Path:
     """Return the folder of the code package that comes with Choroid."""
     return Path(str(files("grid"))) / SHIPPED

@@ -16,8 +16,11 @@ from grid.data.exchange import DataPeer
 from grid.data.exporting import export_files
 from grid.errors import GridError
 from grid.identity.keys import IdentityKey
-from grid.jobs.code import allowed, code_hash, engines
+from grid.jobs.code import allowed, code_hash, engines, federated
+from grid.jobs.environment import FEDERATED
+from grid.jobs.environment import interpreter as interpreter_of
 from grid.jobs.manifest import JobManifest
+from grid.jobs.node_keys import KEYS
 
 JOBS, MANIFEST = "jobs", "manifest.json"
 PROGRAMS, CODE, DATA = "programs", "code_package", "data"
@@ -34,18 +37,22 @@ class JobFolder:
         manifest: What is trained.
         splits: Folders of the data sets by split.
         interpreter: Python of the training environment.
+        flower: Python of the environment of federated jobs; None: it is no such job.
     """
 
     path: Path
     manifest: JobManifest
     splits: Mapping[str, Sequence[Path]]
     interpreter: Path
+    flower: Path | None = None
 
     def rank(self, number: int) -> Path:
         """Return the folder of a rank."""
-        return self.path / f"rank-{number}"
+        return rank_folder(self.path, number)
 
-    def settings(self, rank: int, addresses: Sequence[str], threads: int, left_s: float | None) -> Path:
+    def settings(
+        self, rank: int, addresses: Sequence[str], threads: int, left_s: float | None, nodes: Sequence[str] = ()
+    ) -> Path:
         """Write what the process of a rank is given; return the file.
 
         Args:
@@ -53,6 +60,7 @@ class JobFolder:
             addresses: Of all ranks.
             threads: Of its computation.
             left_s: Time until the latest end of the job (s).
+            nodes: Public keys of all ranks (PEM), of a federated job.
 
         Raises:
             GridError: The disk is full.
@@ -68,6 +76,7 @@ class JobFolder:
             "folder": str(self.rank(rank)),
             "threads": threads,
             "left_s": left_s,
+            "federated": {"keys": str(self.rank(rank) / KEYS), "nodes": list(nodes), "trainer": str(self.interpreter)},
         }
         path = self.rank(rank) / "settings.json"
         try:
@@ -77,6 +86,16 @@ class JobFolder:
         except OSError as error:
             raise GridError(f"{path} cannot be written ({error.strerror or error}). Next: free space") from None
         return path
+
+
+def rank_folder(job: Path, number: int) -> Path:
+    """Return the folder of a rank in that of its job."""
+    return job / f"rank-{number}"
+
+
+def flower_of(manifest: JobManifest) -> Path | None:
+    """Return the Python of the environment of federated jobs; None for another job. Raises :class:`GridError`."""
+    return interpreter_of(kind=FEDERATED) if manifest.engine == "federated" else None
 
 
 def job_folder(data: Path, manifest: JobManifest) -> Path:
@@ -92,6 +111,8 @@ def pinned(data: Path, manifest: JobManifest) -> JobManifest:
 def require_data(data: Path, manifest: JobManifest, submitter: str = "") -> None:
     """Check that all data sets of a job are known at a member, and allowed for the job of another one.
 
+    Of a federated job, at least one to train on; each rank uses what its member has, and none asks for more.
+
     Args:
         data: Data folder of the member.
         manifest: The job.
@@ -102,9 +123,17 @@ def require_data(data: Path, manifest: JobManifest, submitter: str = "") -> None
         GridRefused: With the first that is not allowed.
     """
     known = {each.id for each in DataSets(data).every()}
+    apart = manifest.engine == "federated"
+    if apart and not known & set(manifest.data["train"]):
+        raise GridError(
+            f"{data} has none of the data sets of the split train. Next: `choroid grid data add` this member's own, and name"
+            " its id in the manifest"
+        )
     for split, sets in manifest.data.items():
         for each in sets:
             if each not in known:
+                if apart:
+                    continue  # another rank has it, and trains on it
                 raise GridError(
                     f"the data set {each[:16]} (split {split}) is not in {data}. Next: `choroid grid data take` it from a"
                     " replica, or correct the manifest"
@@ -114,7 +143,9 @@ def require_data(data: Path, manifest: JobManifest, submitter: str = "") -> None
                     require_allowed(found, submitter, IdentityKey.in_folder(data).id)
 
 
-def make_ready(data: Path, manifest: JobManifest, interpreter: Path, peers: Sequence[DataPeer] = ()) -> JobFolder:
+def make_ready(
+    data: Path, manifest: JobManifest, interpreter: Path, peers: Sequence[DataPeer] = (), flower: Path | None = None
+) -> JobFolder:
     """Bring programs and data of a job into its folder; what is there already is kept.
 
     Args:
@@ -122,6 +153,7 @@ def make_ready(data: Path, manifest: JobManifest, interpreter: Path, peers: Sequ
         manifest: The job, which names its code package by hash.
         interpreter: Python of the training environment.
         peers: Other ranks, which may have what neither the author's files nor a replica here has.
+        flower: Python of the environment of federated jobs, for one of them.
 
     Raises:
         GridError: The code may not run here, a data set is absent or not as signed, or the disk is full.
@@ -134,13 +166,17 @@ def make_ready(data: Path, manifest: JobManifest, interpreter: Path, peers: Sequ
         with whole_folder(path / PROGRAMS) as part:
             only = shutil.ignore_patterns("__pycache__")
             shutil.copytree(engines(), part / "engines", ignore=only)
+            if flower is not None:
+                shutil.copytree(federated(), part / "federated", ignore=only)
             shutil.copytree(package, part / CODE, ignore=only)
         with whole_file(path / MANIFEST) as part:
             part.write_bytes(manifest.plain)
     except OSError as error:
         raise GridError(f"{path} cannot be written ({error.strerror or error}). Next: free space") from None
-    splits = {split: [_files_of(data, path, each, peers) for each in sets] for split, sets in manifest.data.items()}
-    return JobFolder(path, manifest, splits, interpreter)
+    known = {each.id for each in DataSets(data).every()}  # of a federated job, what stays elsewhere is not asked for
+    wanted = {split: [each for each in sets if each in known] for split, sets in manifest.data.items()}
+    splits = {split: [_files_of(data, path, each, peers) for each in sets] for split, sets in wanted.items() if sets}
+    return JobFolder(path, manifest, splits, interpreter, flower)
 
 
 def _files_of(data: Path, job: Path, which: str, peers: Sequence[DataPeer]) -> Path:

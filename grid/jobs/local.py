@@ -13,6 +13,7 @@ from grid.engines.settings import PORT
 from grid.errors import GridError
 from grid.jobs.folder import JobFolder
 from grid.jobs.manifest import JobManifest
+from grid.jobs.node_keys import LOOPBACK, node_keys, write_aggregator
 from grid.jobs.process import Event, RankProcess
 from grid.work.network import BASE
 
@@ -55,7 +56,8 @@ async def run_local(job: JobFolder, on_event: Callable[[Event], None], *, base: 
     threads = job.manifest.threads or max((os.cpu_count() or 1) // count, 1)
     addresses = local_addresses(count, base)
     _require_free(addresses)
-    ranks = [RankProcess(job, rank, addresses, on_event) for rank in range(count)]
+    nodes = _nodes(job, addresses) if job.flower else []
+    ranks = [RankProcess(job, rank, addresses, on_event, nodes) for rank in range(count)]
     running = {asyncio.create_task(_kept(each, threads, job.manifest), name=f"rank {each.rank}") for each in ranks}
     try:
         done, left = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -70,6 +72,14 @@ async def run_local(job: JobFolder, on_event: Callable[[Event], None], *, base: 
         await asyncio.gather(*running, return_exceptions=True)
     ended = next(each.ended for each in ranks if each.ended is not None)
     return dict(ended)
+
+
+def _nodes(job: JobFolder, addresses: list[str]) -> list[str]:
+    """Return the keys of all nodes of a federated job by rank; all are made here."""
+    keys = [node_keys(job.rank(rank), (address, LOOPBACK)) for rank, address in enumerate(addresses)]
+    for rank in range(len(addresses)):
+        write_aggregator(job.rank(rank), keys[0][1])
+    return [node for node, _ in keys]
 
 
 def _require_free(addresses: list[str]) -> None:

@@ -96,6 +96,18 @@ class OuterSettings(_Strict):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
 
 
+class FederatedSettings(_Strict):
+    """What only the engine `federated` has.
+
+    Attributes:
+        clip: Largest length of an update of a member; a longer one is shortened to it before it leaves.
+        patience: A round ends at the latest after so many times the time that the first `ranks.min` members took.
+    """
+
+    clip: Positive
+    patience: Annotated[float, Field(ge=1, le=100)] = 2.0
+
+
 class JobManifest(_Strict):
     """A training job.
 
@@ -122,13 +134,14 @@ class JobManifest(_Strict):
         members: Identities that may take a rank; empty: any that the owner asks.
         assigned: Identity of each rank, which `choroid grid job submit` writes: others do not take part.
         board: Where the model is meant to go; empty: nowhere.
+        federated: Of the engine `federated`, in which each rank trains on those of the data sets that its member has.
     """
 
     name: Word
     code: Hash | Literal["release"] = "release"
     preset: Word
     data: dict[Word, Annotated[list[Hash], Field(min_length=1, max_length=64)]]
-    engine: Literal["diloco", "ddp", "fsdp2"] = "diloco"
+    engine: Literal["diloco", "ddp", "fsdp2", "federated"] = "diloco"
     ranks: RankBounds
     seeds: JobSeeds = JobSeeds()
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -146,6 +159,7 @@ class JobManifest(_Strict):
     members: Annotated[list[Hash], Field(max_length=64)] = []
     assigned: Annotated[list[Hash], Field(max_length=64)] = []
     board: Annotated[str, Field(max_length=128)] = ""
+    federated: FederatedSettings | None = None
 
     @model_validator(mode="after")
     def _sound(self) -> JobManifest:
@@ -153,6 +167,10 @@ class JobManifest(_Strict):
             raise ValueError("data has no split “train”")
         if self.engine == "ddp" and self.codec == "int8":
             raise ValueError("the engine ddp has the codecs fp32 and fp16")
+        if self.engine == "federated" and (self.federated is None or self.codec == "int8"):
+            raise ValueError("the engine federated needs federated.clip, and has the codecs fp32 and fp16")
+        if self.engine != "federated" and self.federated is not None:
+            raise ValueError(f"the engine {self.engine} has no federated; set engine: federated, or leave it out")
         if self.engine == "fsdp2":
             raise ValueError("this release runs no fsdp2; use diloco or ddp, or a preset that fits one member")
         return self
@@ -164,8 +182,8 @@ class JobManifest(_Strict):
 
     def _plain(self, *without: str) -> bytes:
         found = {"format": FORMAT, **self.model_dump(mode="json")}
-        for each in (*without, *(() if self.assigned else ("assigned",))):  # a manifest without it keeps its form
-            found.pop(each, None)
+        for each in (*without, *(name for name in ("assigned", "federated") if not found[name])):
+            found.pop(each, None)  # a manifest without it keeps its form
         return json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
     def with_code(self, code: str) -> JobManifest:

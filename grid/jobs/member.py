@@ -13,10 +13,11 @@ from controller.signed_log.public import fingerprint
 from grid.data.exchange import http_client, peers_of
 from grid.errors import GridError, GridRefused
 from grid.jobs.code import allowed
-from grid.jobs.environment import check, interpreter
-from grid.jobs.folder import make_ready, require_data
+from grid.jobs.environment import FEDERATED, check, interpreter
+from grid.jobs.folder import flower_of, job_folder, make_ready, rank_folder, require_data
 from grid.jobs.local import left_s
 from grid.jobs.manifest import JobManifest, read_signed
+from grid.jobs.node_keys import LOOPBACK, keys_of_ranks, node_keys, statement
 from grid.jobs.process import Event, RankProcess
 from grid.jobs.removal import remove_copies
 from grid.member.membership import Membership
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 20
 AGAIN_S = 5.0
+KEYS_S = 0.2
 
 
 class TrainingMember(WorkingMember):
@@ -50,11 +52,15 @@ class TrainingMember(WorkingMember):
         self._data = Path(membership.folder)
         self._training: asyncio.Task[None] | None = None
         self._last = pb.WorkReport()
+        self._registered = pb.WorkInfo()
+        """The lease as the hub has told of it last, with the keys of all ranks of a federated job."""
 
     def _order(self, order: pb.WorkOrder) -> None:
         super()._order(order)
-        if order.verb == pb.LeaseOrder.RENEW and self._last.lease == order.work.lease:
-            self._send()  # the last report may have been lost with the connection
+        if order.verb == pb.LeaseOrder.RENEW and self.lease is not None and self.lease.lease == order.work.lease:
+            self._registered = order.work
+            if self._last.lease == order.work.lease:
+                self._send()  # the last report may have been lost with the connection
 
     def _begin(self, order: pb.WorkOrder) -> None:
         if order.work.manifest:
@@ -64,6 +70,24 @@ class TrainingMember(WorkingMember):
                 self._verdict(order.work.lease, str(error))
                 return
         super()._begin(order)
+
+    def _keys(self, lease: str) -> bytes:
+        if self.lease is None or self.network is None or not self.lease.manifest:
+            return b""
+        manifest, _ = read_signed(self.lease.manifest)
+        if flower_of(manifest) is None:
+            return b""
+        number = [each.member for each in self.lease.ranks].index(self._membership.key.id)
+        own = (self.network.addresses[number], LOOPBACK)
+        folder = rank_folder(job_folder(self._data, manifest), number)
+        return statement(self._membership.key, lease, *node_keys(folder, own))
+
+    async def _nodes(self, lease: pb.WorkInfo, rank: Path) -> list[str]:
+        """Return the keys of all nodes by rank, as soon as all are registered at the hub."""
+        while self._registered.lease != lease.lease or not all(each.keys for each in self._registered.ranks):  # noqa: ASYNC110
+            await asyncio.sleep(KEYS_S)
+        said = [(known.key, each.keys) for known, each in zip(lease.ranks, self._registered.ranks, strict=True)]
+        return keys_of_ranks(said, lease.lease, rank)
 
     def _require(self, work: pb.WorkInfo) -> JobManifest:
         """Return the manifest of a lease. Raises :class:`GridError` with the reason for which it does not run here."""
@@ -75,6 +99,7 @@ class TrainingMember(WorkingMember):
             raise GridRefused("the manifest does not admit this member")
         allowed(self._data, manifest.code)
         interpreter()
+        flower_of(manifest)
         require_data(self._data, manifest, work.member)
         left_s(manifest)
         return manifest
@@ -91,11 +116,15 @@ class TrainingMember(WorkingMember):
         try:
             manifest = self._require(lease)
             python = interpreter()
+            flower = flower_of(manifest)
             await asyncio.to_thread(check, python)
+            if flower is not None:
+                await asyncio.to_thread(check, flower, FEDERATED)
             with http_client() as client:
                 peers = peers_of(network.addresses, number, client)
-                job = await asyncio.to_thread(make_ready, self._data, manifest, python, peers)
-            self.rank = RankProcess(job, number, network.addresses, self._report)
+                job = await asyncio.to_thread(make_ready, self._data, manifest, python, peers, flower)
+            nodes = await self._nodes(lease, job.rank(number)) if flower is not None else []
+            self.rank = RankProcess(job, number, network.addresses, self._report, nodes)
             cores = os.cpu_count() or 1
             threads = min(manifest.threads or cores, cores)
             failed, before = 0, -1
@@ -117,7 +146,7 @@ class TrainingMember(WorkingMember):
             self._say("failed", f"{type(error).__name__}: {error}")
 
     def _report(self, event: Event) -> None:
-        if event["event"] == "step":
+        if event["event"] == "step" or (event["event"] == "update" and event["rank"] != 0):
             self._last.outer, self._last.loss, self._last.sent = event["outer"], event["loss"], event["sent"]
         elif event["event"] == "checkpoint":
             self._last.checkpoint = event["sha256"]

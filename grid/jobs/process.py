@@ -26,6 +26,13 @@ LINE_BYTES = 1 << 20
 LAST_BYTES = 1 << 16
 """Of a log, where the last words of a rank are looked for."""
 END_S = 5.0
+FLOWER = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_LOG_LEVEL": "WARNING",
+}
+"""Flower reports nothing to others, and fetches nothing."""
 
 
 def rank_words(job: JobFolder, settings: Path, rank: int) -> dict[str, Any]:
@@ -36,8 +43,9 @@ def rank_words(job: JobFolder, settings: Path, rank: int) -> dict[str, Any]:
         settings: File with the settings of the rank.
         rank: Its number.
     """
-    prefix = job.interpreter.parent.parent
-    bases = {prefix, prefix.resolve(), *_bases(prefix)}
+    python, program = (job.flower, "federated.rank") if job.flower else (job.interpreter, "engines.rank")
+    prefixes = {each.parent.parent for each in (python, job.interpreter)}
+    bases = {place for each in prefixes for place in (each, each.resolve(), *_bases(each))}
     core_s = int(3600.0 * job.manifest.budget.core_hours) + 60
     return {
         "readable": [str(job.path), *(str(each) for folders in job.splits.values() for each in folders)],
@@ -45,7 +53,7 @@ def rank_words(job: JobFolder, settings: Path, rank: int) -> dict[str, Any]:
         "runnable": sorted(map(str, bases)),
         "file_bytes": MAX_FILE_BYTES,
         "cpu_s": min(core_s, MAX_CPU_S),
-        "words": [str(job.interpreter), "-B", "-P", "-m", "engines.rank", str(settings)],
+        "words": [str(python), "-B", "-P", "-m", program, str(settings)],
     }
 
 
@@ -74,8 +82,16 @@ class RankProcess:
         ended: The event with which it ended; None while it trains.
     """
 
-    def __init__(self, job: JobFolder, rank: int, addresses: Sequence[str], on_event: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        job: JobFolder,
+        rank: int,
+        addresses: Sequence[str],
+        on_event: Callable[[Event], None],
+        nodes: Sequence[str] = (),
+    ) -> None:
         self.rank = rank
+        self._nodes = nodes
         self.ended: Event | None = None
         self._job, self._addresses, self._on_event = job, addresses, on_event
 
@@ -90,7 +106,7 @@ class RankProcess:
         Raises:
             GridError: It cannot be started, or not be locked in.
         """
-        settings = self._job.settings(self.rank, self._addresses, threads, left_s)
+        settings = self._job.settings(self.rank, self._addresses, threads, left_s, self._nodes)
         folder = self._job.rank(self.rank)
         try:
             with locked(folder):
@@ -108,6 +124,7 @@ class RankProcess:
             "OMP_NUM_THREADS": str(threads),
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             MARK: lease,
+            **(FLOWER if self._job.flower else {}),
         }
         lifeline, own = os.pipe()
         try:

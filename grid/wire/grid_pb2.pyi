@@ -539,19 +539,23 @@ class LeaseVerdict(_message.Message):
     LEASE_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     lease: _builtins.str
     accepted: _builtins.bool
     reason: _builtins.str
+    keys: _builtins.bytes
+    """of a rank of a federated job: the keys of its node, signed by its identity"""
     def __init__(
         self,
         *,
         lease: _builtins.str = ...,
         accepted: _builtins.bool = ...,
         reason: _builtins.str = ...,
+        keys: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "lease", b"lease", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "keys", b"keys", "lease", b"lease", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1227,21 +1231,25 @@ class WorkRank(_message.Message):
     MEMBER_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     member: _builtins.str
     """identity"""
     name: _builtins.str
     key: _builtins.bytes
     """Ed25519: the end of a tunnel proves it"""
+    keys: _builtins.bytes
+    """of a federated job: as its verdict has registered them"""
     def __init__(
         self,
         *,
         member: _builtins.str = ...,
         name: _builtins.str = ...,
         key: _builtins.bytes = ...,
+        keys: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "member", b"member", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "keys", b"keys", "member", b"member", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -156,8 +156,13 @@ class WorkingMember(MemberDaemon):
             logger.error("the service of %s has failed: %s", job, error)
             self._progress(f"the service of {job} has failed: {error}")
 
+    def _keys(self, lease: str) -> bytes:
+        """Return what this rank registers with its consent to a lease."""
+        return b""
+
     def _verdict(self, lease: str, refusal: str = "") -> None:
-        verdict = pb.LeaseVerdict(lease=lease, accepted=not refusal, reason=refusal[:300])
+        keys = b"" if refusal else self._keys(lease)
+        verdict = pb.LeaseVerdict(lease=lease, accepted=not refusal, reason=refusal[:300], keys=keys)
         self.link.send(pb.MemberMessage(verdict=verdict))
 
     async def _watch(self) -> None:

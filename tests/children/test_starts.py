@@ -255,6 +255,7 @@ UNLIMITED = {
     "grid/commands/bench.py": "measurements",
     "grid/commands/tuning.py": "the training environment: it is waited for without a limit",
     "grid/jobs/environment.py": "likewise; the first import of torch reads several hundred megabytes",
+    "grid/federated/rank.py": "a round ends after a multiple of what the other nodes took; its children end with it",
     "grid/jobs/process.py": "a rank has a limit of processor time; the others leave a silent one behind",
     "grid/planning/here.py": "the probe counts its own processor time, and is waited for without a limit",
 }

@@ -162,12 +162,12 @@ def third_party() -> Iterator[tuple[str, str, bool]]:
             yield str(path.relative_to(ROOT)), min(found, key=lambda name: (name not in CORE, name)), at_import
 
 
-IN_THE_TRAINING_ENVIRONMENT = ("grid/engines/", "grid/organoid_lm/")
+IN_THE_TRAINING_ENVIRONMENT = ("grid/engines/", "grid/federated/", "grid/organoid_lm/")
 
 
 def pinned() -> set[str]:
-    """Return the distributions of the training environment."""
-    lists = (ROOT / "grid" / "jobs" / name for name in ("torch.txt", "requirements.txt"))
+    """Return the distributions of the environments of jobs; the folder `engines` is in the same folder there."""
+    lists = (ROOT / "grid" / "jobs" / name for name in ("torch.txt", "requirements.txt", "flower.txt"))
     return {found for path in lists for found in re.findall(r"^([a-z0-9-]+)==", path.read_text(), re.MULTILINE)}
 
 
@@ -179,7 +179,7 @@ def test_every_package_that_is_imported_is_declared_where_it_is_needed() -> None
         of = IN_AN_EXTRA.get(file)
         known = extra(of) | {"aiohttp"} if of else set()  # influxdb-client[async] is aiohttp
         known |= of_grid() if file.startswith("grid/") else set()
-        known |= pinned() if file.startswith(IN_THE_TRAINING_ENVIRONMENT) else set()
+        known |= pinned() | {"engines"} if file.startswith(IN_THE_TRAINING_ENVIRONMENT) else set()
         in_some_extra = any(distribution in extra(name) for name in OF_COMMANDS)
         if distribution not in known and (at_import or not in_some_extra):
             wrong.append(f"{file} imports {distribution}{'' if at_import else ' in a function'}")

@@ -1,0 +1,94 @@
+"""The arithmetic of a round: which updates count, their mean, and the step of the common weights. Only numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+TOLERANCE = 1.01
+"""An update may be so many times as long as the bound: it is rounded when it is sent in 16 bits."""
+VOID_S = 60.0
+"""A round in which too few answer is given up after this time; each time in a row the time is doubled."""
+Vector = NDArray[np.float32]
+
+
+def refused(update: NDArray[np.floating], numbers: int, clip: float) -> str:
+    """Return why an update cannot be counted; empty if it can.
+
+    Args:
+        update: As it came.
+        numbers: How many numbers the weights are.
+        clip: Largest length of an update.
+    """
+    if update.dtype not in (np.float32, np.float16) or update.shape != (numbers,):
+        return f"its update has another shape: {update.shape} of {update.dtype}, not {numbers:,} numbers"
+    norm = float(np.linalg.norm(update.astype(np.float64)))
+    if not math.isfinite(norm):
+        return "its update is not finite"
+    if norm > TOLERANCE * clip:
+        return f"its update has the length {norm:.3g}, more than {clip:g}"
+    return ""
+
+
+@dataclass(slots=True)
+class Common:
+    """What all nodes have in common.
+
+    Attributes:
+        outer: Rounds that are behind it.
+        shared: The weights.
+        momentum: Of the rounds (Nesterov).
+    """
+
+    outer: int
+    shared: Vector
+    momentum: Vector
+
+    def advance(self, updates: Mapping[int, NDArray[np.floating]], rate: float, momentum: float) -> None:
+        """Move the weights by the mean of updates, in which each node counts the same.
+
+        Args:
+            updates: By rank; not empty.
+            rate: Of the step.
+            momentum: Share of the last steps that is kept.
+        """
+        total = np.zeros(self.shared.shape, np.float64)
+        for _, update in sorted(updates.items()):  # the order of the sum does not depend on who was first
+            total += update
+        mean = (total / len(updates)).astype(np.float32)
+        self.momentum = mean if self.outer == 0 else (momentum * self.momentum + mean).astype(np.float32)
+        self.shared = (self.shared - rate * (mean + momentum * self.momentum)).astype(np.float32)
+        self.outer += 1
+
+
+@dataclass(slots=True)
+class RoundWait:
+    """When a round ends, in terms of the machines that take part: a busy one is slow for all.
+
+    Attributes:
+        asked: Nodes that were asked.
+        required: So many have to answer.
+        patience: It ends after so many times the time that the required ones took.
+        quorum_s: That time; infinite until they have answered.
+    """
+
+    asked: int
+    required: int
+    patience: float
+    quorum_s: float = math.inf
+
+    def over(self, answered: int, elapsed_s: float, failed: int = 0) -> bool:
+        """Return whether the round ends now.
+
+        Args:
+            answered: Nodes that have answered.
+            elapsed_s: Time since they were asked (s).
+            failed: Nodes that have answered with an error.
+        """
+        if answered >= self.required:
+            self.quorum_s = min(self.quorum_s, elapsed_s)
+        return answered + failed >= self.asked or elapsed_s >= self.patience * self.quorum_s
