@@ -4,8 +4,8 @@ Each rank is a process in a network namespace of its own, and has a disk of its 
 moment: it is killed, stands still, finds its newest checkpoint torn, has a full disk, computes what is not finite, lies
 about its update, or is cut off. The other two go on; the campaign waits until all three train together again. Every ten
 faults all ranks are killed, and the job is brought to its end. The model is corrupt if ranks differ by hash at one step, a
-checkpoint is not what its name says or not finite, the models at the end differ, or the held-out loss has not fallen. Exit
-status 1 if it is, or if a rank did not come back.
+checkpoint is not what its name says or not finite, the models at the end differ, or the held-out loss is that of an untrained
+model. Exit status 1 if it is, or if a rank did not come back.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import random
 import select
@@ -43,6 +44,9 @@ OF_A_JOB = 10
 """Faults of one job; then it is brought to its end, and a new one begins."""
 MANY = 10_000_000
 LAST_STEPS = 3
+UNTRAINED = math.log(16)
+"""Held-out loss of a model that knows nothing of its 16 classes. That of the first checkpoint is no measure: the ranks may
+have trained for long by then, and on few samples the loss rises again later."""
 DISK = "16m"
 POLL_S = 0.1
 BACK_S = 600.0
@@ -252,8 +256,8 @@ class JobUnderFaults:
             if hashlib.sha256(data).hexdigest() != each["model"] or not finite(data):
                 faults.append(f"the model of rank {rank} is damaged")
         last = ends[0]["scores"]["loss"]
-        if not last < losses[0]:
-            faults.append(f"the held-out loss has not fallen ({losses[0]:.3f}, then {last:.3f})")
+        if not last < UNTRAINED:
+            faults.append(f"the held-out loss is {last:.3f}, that of an untrained model {UNTRAINED:.3f}")
         return faults, losses[0], last
 
 

@@ -28,7 +28,7 @@ def main(plan: RolloutPlan, marker: Path) -> dict[str, object]:
 
     def slow(value: int) -> None:
         marker.with_name(f"begun-{value}").touch()
-        time.sleep(20.0)
+        time.sleep(300.0)  # on a busy machine the second process begins half a minute after the first
         marker.with_name(f"ended-{value}").touch()
 
     def found(name: str) -> int:
