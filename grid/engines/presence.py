@@ -97,7 +97,7 @@ class Presence:
         self._came: dict[int, float] = {}
         """When something was received last, by the rank that has connected."""
         self._asking: dict[int, _Asking] = {}
-        self._changed = 0.0
+        self._changed = self._worked = 0.0
         self._there: set[int] = set()
         self._settled = self._closed = self._busy = False
         self._keeping: set[asyncio.Task[None]] = set()
@@ -260,9 +260,12 @@ class Presence:
             patient = known or (list(waiting.values()) if not self._settled else [])
             slow_s = SLOW_S if known else START_S
             first = self._last.members[0] if self._last is not None else -1  # which evaluates
+            since = min((each.since for each in patient), default=now)
             if first in there - waiting.keys() and (self._busy if first == self._rank else self._peers[first].busy):
-                slow_s = BUSY_S
-            late = bool(patient) and now - min(each.since for each in patient) >= slow_s
+                slow_s, self._worked = BUSY_S, now
+            else:
+                since = max(since, self._worked)  # its turn to ask begins when its work has ended
+            late = bool(patient) and now - since >= slow_s
             if not complete and not late:
                 return
         self._begin(tuple(sorted(waiting)))
