@@ -287,7 +287,7 @@ class RhxCard:
         """Return why RHX has no such waveform; empty when it has."""
         active = [phase for phase in pulse.phases if phase.current_ua]
         ends = bool(pulse.phases[0].current_ua and pulse.phases[-1].current_ua)
-        if len(active) == 2 and ends and active[0].current_ua * active[1].current_ua < 0:
+        if len(active) == 2 and len(pulse.phases) <= 3 and ends and active[0].current_ua * active[1].current_ua < 0:
             return ""
         return "RHX delivers two phases of opposite sign, with at most one pause between them"
 

@@ -10,7 +10,7 @@ import pytest
 
 from nerves.cards.limiter import SECOND_US, LimiterLimits, StimulationLimiter
 from nerves.cards.remote import MAX_SAID
-from nerves.envelope import DENSITY_UC_CM2, HARD, Envelope, disc_area_cm2
+from nerves.envelope import DENSITY_UC_CM2, HARD, MAX_PHASES, MAX_REVERSALS, Envelope, disc_area_cm2
 
 LIMITS = LimiterLimits.of("Pt", 30.0)
 PULSE = ((200.0, -1.0), (200.0, 1.0))
@@ -191,7 +191,13 @@ def test_N9_no_operator_may_sign_a_session_that_the_limiter_cuts_short() -> None
     assert Envelope().rest_s * 1e6 > LimiterLimits.of("Pt", 30.0).rest_us
 
 
+def test_N1_a_pulse_of_the_most_phases_has_ended_before_the_next_one_and_passes_engine_and_limiter() -> None:
+    assert (LIMITS.phases, LIMITS.reversals) == (MAX_PHASES, MAX_REVERSALS)
+    assert MAX_PHASES * LIMITS.phase_us < LIMITS.interval_us
+    assert LIMITS.interval_us < 1e6 / HARD["rate_hz"]
+
+
 def test_N9_the_a_message_to_the_card_process_holds_all_pulses_that_may_begin_together() -> None:
-    long = [(499.123456789012, -20.123456789012)] * 3
+    long = [(499.123456789012, -20.123456789012)] * MAX_PHASES
     pulses = [(10**12, 100_000, long, 2**53, 2**53)] * int(HARD["at_once"])
     assert len(json.dumps({"pulses": pulses})) < MAX_SAID

@@ -109,6 +109,19 @@ def told_within(card: RhxCard, blocks: int) -> tuple[dict[int, int | None], list
     return begun, list(dict.fromkeys(fault for block in read for fault in block.faults))
 
 
+def test_N5_a_pulse_with_two_pauses_in_turn_is_dropped_and_not_delivered_without_them() -> None:
+    with on_rhx(2) as (card, _, array):
+        until(card, CardState.CONNECTED)
+        now = card.now_frame()
+        phases = (Phase(200.0, -1.0), Phase(200.0, 0.0), Phase(200.0, 0.0), Phase(200.0, 1.0))
+        card.stimulate(Pulse(7, 0, phases, now, now + 50_000))
+        reports: list[Delivery] = []
+        while not reports:
+            reports += card.read().deliveries
+        assert (reports[0].frame, "one pause" in reports[0].why) == (None, True)
+        assert not array.received
+
+
 def test_N2_after_a_refusal_of_rhx_no_key_triggers_an_electrode_that_was_not_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
