@@ -138,7 +138,7 @@ class StimulationLimiter:
         if reversals > limits.reversals:
             return f"limiter: the current changes its sign {reversals} times; at most {limits.reversals} times"
         if largest > limits.phase_fc:
-            return f"limiter: {largest / 1e6:.3f} nC in a phase; at most {limits.phase_fc / 1e6:.3f} nC"
+            return f"limiter: {largest / 1e6:.3f} nC before it is taken back; at most {limits.phase_fc / 1e6:.3f} nC"
         left, allowed = abs(moved), max(limits.net_fc, largest * limits.net_per_mille // 1000)
         if left > allowed:
             return f"limiter: {left / 1e3:.1f} pC stay in the tissue; at most {allowed / 1e3:.1f} pC"
