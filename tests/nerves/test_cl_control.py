@@ -189,3 +189,34 @@ def test_the_end_of_a_connection_stops_every_recording() -> None:
     with pytest.raises(RuntimeError, match="first: disk full"):
         neurons.close()
     assert stopped == ["first", "second"]
+
+
+def test_a_connection_that_closes_during_a_renewal_leaves_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    nerves, held = Nerves(), set[str]()
+    renewing, released = threading.Event(), threading.Event()
+
+    def acquire(request: Any, **_: object) -> pb.LeaseReply:
+        held.add(lease := f"L{len(held)}")
+        return pb.LeaseReply(granted=True, lease=lease)
+
+    def renew(lease: str) -> None:
+        renewing.set()
+        released.wait(0.2)  # a release that does not wait comes now
+        if lease not in held:
+            raise NervesError("no living lease")
+
+    def release(lease: str) -> None:
+        held.discard(lease)
+        released.set()
+
+    monkeypatch.setattr(nerves, "renew_lease", renew)
+    monkeypatch.setattr(nerves, "release_lease", release)
+    nerves._stub.AcquireLease = acquire
+    control = control_of(nerves)
+    control._confirmed_s = -1.0e9
+    keeping = threading.Thread(target=control.keep, args=(1,))
+    keeping.start()
+    renewing.wait()
+    control.close()
+    keeping.join()
+    assert not held

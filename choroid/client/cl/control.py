@@ -60,6 +60,7 @@ class Control:
         self._calls: dict[Any, Placed] = {}
         self._cut_later: list[tuple[int, Any]] = []
         self._lock = threading.Lock()
+        self._renewing = threading.RLock()
         self._cuts: dict[Any, int] = {}
         self._confirmed_s = 0.0
         self.closed = False
@@ -82,15 +83,16 @@ class Control:
             self._cut_later = [each for each in self._cut_later if each[0] > frame]
         for call in due:
             call.cancel()
-        now_s = local_s()
-        if self.closed or now_s - self._confirmed_s < RENEW_S:
-            return
-        try:
-            self._nerves.renew_lease(self._lease.lease)
-            self._confirmed_s = now_s
-        except NervesError as error:
-            if error.code not in UNREACHED:
-                self._regain()
+        with self._renewing:
+            now_s = local_s()
+            if self.closed or now_s - self._confirmed_s < RENEW_S:
+                return
+            try:
+                self._nerves.renew_lease(self._lease.lease)
+                self._confirmed_s = now_s
+            except NervesError as error:
+                if error.code not in UNREACHED:
+                    self._regain()
 
     def stimulate(self, placed: Placed) -> None:
         """Send pulses; the answer comes in the background.
@@ -162,7 +164,7 @@ class Control:
         """Cancel what waits and give the lease back."""
         self.closed = True
         self.interrupt(set(self._channels))
-        with contextlib.suppress(NervesError):  # it ends by itself
+        with self._renewing, contextlib.suppress(NervesError):  # a renewal under way would acquire another lease
             self._nerves.release_lease(self._lease.lease)
 
     def _acquire(self) -> pb.LeaseReply:
