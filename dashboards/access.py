@@ -78,11 +78,24 @@ def client_source(connection: HTTPConnection) -> str:
     return source_of(connection.client.host if connection.client is not None else "")
 
 
-def unknown_caller(connection: HTTPConnection) -> ApiProblem:
-    """Return the error for a request without a known user; one with a credential counts as a failed sign-in."""
-    if bearer(connection) or cookie_name(connection) in connection.cookies:
+def unknown_caller(connection: HTTPConnection, wrong: str = "") -> ApiProblem:
+    """Return the error for a request without a known user; one with a credential counts as a failed sign-in.
+
+    Args:
+        connection: The request.
+        wrong: What is wrong with a name and a password; empty where the request has none.
+    """
+    if wrong or bearer(connection) or cookie_name(connection) in connection.cookies:
         failures: FailedSignIns = connection.app.state.failures
         failures.add(client_source(connection))
+    if wrong:
+        return ApiProblem(
+            401,
+            wrong,
+            where="the sign-in",
+            cause="a slip, or the password has ended or was revoked",
+            action="write both again, or sign in with a token and set a new password",
+        )
     return ApiProblem(
         401,
         UNKNOWN,

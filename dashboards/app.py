@@ -37,6 +37,7 @@ from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.freshness import Freshness
 from dashboards.models.base import Errored
+from dashboards.passwords import PasswordRefused
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import faults, session
@@ -79,6 +80,7 @@ ANSWERS: dict[type[Exception], int] = {
     RecordingRefused: 409,
     CredentialsProblem: 409,
     LibraryError: 409,
+    PasswordRefused: 422,
 }
 """Exceptions of the layers below whose text is complete."""
 

@@ -2,7 +2,8 @@
 
 A token is 256 bits of the system's randomness, so its plain SHA-256 is kept and nothing slower is needed. Hashes of tokens
 and sessions live in `credentials.json` in the data directory, readable by its owner alone; a plain token is shown once,
-when it is made. Each token has a role and an end, and can be revoked alone, with the sessions that were opened with it. The
+when it is made. Each token has a role and an end, and can be revoked alone, with the sessions that were opened with it. A
+password (:mod:`dashboards.passwords`) is a credential like a token, one for each user, that opens sessions only. The
 link that is printed at a start carries a ticket: it opens one session, within an hour. In the demo, where nothing but
 simulated devices can be reached, opening the page from this machine makes one its operator, and nothing is written.
 """
@@ -19,14 +20,15 @@ import os
 import secrets
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from controller.core.disk import remedy
-from controller.runs.people import COMMAND_LINE, FIRST_ADMIN, PAGE_LINK
+from controller.runs.people import COMMAND_LINE, FIRST_ADMIN, PAGE_LINK, plain_name
+from dashboards.passwords import Passwords
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +82,7 @@ class User:
 
 @dataclass(slots=True)
 class Token:
-    """A token of the page and the API; its text is not kept, `id` is the begin of its hash."""
+    """A token of the page and the API, or a password; its text is not kept, `id` is the begin of a hash."""
 
     id: str
     user: User
@@ -88,14 +90,27 @@ class Token:
     issued: datetime
     until: datetime
     used: datetime | None = None
+    hashed: str = ""
+    """Hash of a password; empty for a token."""
+    set_with: str = ""
+    """Id of the token with which a password was set first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
+@dataclass(slots=True)
+class OpenSession:
+    """A session of a browser; `id` is the begin of the hash of its cookie."""
+
+    id: str
     user: User
     until: datetime
     token: str
-    """Id of the token that opened it; empty for a link's ticket."""
+    """Id of the token or password that opened it; empty for a link's ticket."""
+    opened: datetime | None = None
+    used: datetime | None = None
+    device: str = ""
+    """Browser and system, as the browser states them."""
+    source: str = ""
+    """Address of the client that opened it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +130,10 @@ class Auth:
         self.demo = demo
         self._utc = utc
         self._path = None if demo or data_dir is None else data_dir / FILE
+        self.passwords = Passwords(threaded=threaded)
         self._tokens: dict[str, Token] = {}
-        self._sessions: dict[str, _Session] = {}
+        """By SHA-256 of the token, or by argon2id hash of the password."""
+        self._sessions: dict[str, OpenSession] = {}
         self._ticket: _Ticket | None = None
         self._command_line = secrets.token_urlsafe(32)
         self._link_user = User(FIRST_ADMIN, Role.ADMIN)
@@ -155,6 +172,57 @@ class Auth:
             raise self._unkept(f"no token was given to {name}", error) from error
         return token
 
+    def set_password(self, user: User, hashed: str, *, secret: str) -> Token:
+        """Replace the password of a user; sessions that the former one opened end, but for the present one.
+
+        It lasts as long as the latest token of the user with this role, or as the former password, so that it prolongs no
+        access; and it is revoked with the token whose session has set it.
+
+        Args:
+            user: The user, with the role that the password gives.
+            hashed: The argon2id hash.
+            secret: The token or the session's cookie of the request.
+
+        Raises:
+            Unkept: It could not be kept, and the former one holds.
+        """
+        former, own = self.password_of(user.name), _hash(secret[:LONGEST_SECRET])
+        session, given = self._sessions.get(own), self._tokens.get(own)
+        opener = given.id if given is not None else session.token if session is not None else ""
+        ends = [
+            each.until for each in self._tokens.values() if each.user.name == user.name and each.user.role >= user.role
+        ]
+        token = Token(
+            _hash(hashed)[:12],
+            user,
+            "password",
+            self._utc(),
+            max(ends, default=self._utc() + SESSION_AGE),
+            hashed=hashed,
+        )
+        token.set_with = former.set_with if former is not None and opener == former.id else opener
+        tokens, sessions = self._tokens, self._sessions
+        self._tokens = {key: each for key, each in tokens.items() if former is None or each is not former}
+        self._tokens[hashed] = token
+        if former is not None:
+            self._sessions = {
+                key: replace(each, token=token.id) if key == own and each.token == former.id else each
+                for key, each in sessions.items()
+                if key == own or each.token != former.id
+            }
+        try:
+            self._save()
+        except OSError as error:
+            self._tokens, self._sessions = tokens, sessions
+            raise self._unkept(f"{user.name} has no new password", error) from error
+        return token
+
+    def password_of(self, name: str) -> Token | None:
+        """Return the password of a user that is valid now; names are compared as people read them."""
+        now, plain = self._utc(), plain_name(name)
+        valid = (each for each in self._tokens.values() if each.hashed and each.until > now)
+        return next((each for each in valid if plain_name(each.user.name) == plain), None)
+
     async def kept(self, what: str) -> None:
         """Wait until every change so far is in the file.
 
@@ -175,24 +243,32 @@ class Auth:
             self._save()
 
     def users(self) -> list[dict[str, str | int]]:
-        """Return the users with tokens or sessions: name, highest role, and numbers of each."""
+        """Return the users with tokens, passwords or sessions: name, highest role, and numbers of tokens and sessions."""
         self._forget_expired()
         found: dict[str, dict[str, Any]] = {}
-        held = [("tokens", token.user) for token in self._tokens.values()]
+        held = [("" if token.hashed else "tokens", token.user) for token in self._tokens.values()]
         held += [("sessions", session.user) for session in self._sessions.values()]
         for kind, user in held:
             row = found.setdefault(user.name, {"name": user.name, "role": user.role, "tokens": 0, "sessions": 0})
-            row[kind] += 1
+            if kind:
+                row[kind] += 1
             row["role"] = max(row["role"], user.role)
         return [{**row, "role": row["role"].word} for _, row in sorted(found.items())]
 
     def tokens(self) -> list[Token]:
-        """Return the tokens that are valid now, by user."""
+        """Return the tokens and passwords that are valid now, by user."""
         self._forget_expired()
         return sorted(self._tokens.values(), key=lambda token: (token.user.name, token.issued))
 
+    def sessions(self, name: str = "") -> list[OpenSession]:
+        """Return the open sessions of a user, or of all, by user; the latest first."""
+        self._forget_expired()
+        found = [each for each in self._sessions.values() if name in ("", each.user.name)]
+        found.sort(key=lambda each: each.until, reverse=True)
+        return sorted(found, key=lambda each: each.user.name)
+
     def revoke(self, name: str) -> int:
-        """Forget every token and session of `name`; returns how many there were.
+        """Forget every token, password and session of `name`; returns how many there were.
 
         Raises :class:`LastAdmin` when no admin would be left, and :class:`Unkept` when it holds only until this process ends.
         """
@@ -201,14 +277,28 @@ class Auth:
         return self._remove(tokens, sessions, name)
 
     def revoke_token(self, id_: str) -> Token | None:
-        """Forget one token and the sessions that were opened with it; returns it. Raises as :meth:`revoke` does."""
+        """Forget one token or password, with the password that was set with it and the sessions that they opened; returns it.
+
+        Raises as :meth:`revoke` does.
+        """
         digest = next((key for key, token in self._tokens.items() if token.id == id_), None)
         if digest is None:
             return None
         token = self._tokens[digest]
-        sessions = [key for key, session in self._sessions.items() if session.token == id_]
-        self._remove([digest], sessions, f"the token {id_} of {token.user.name}")
+        ended = [key for key, each in self._tokens.items() if id_ in (each.id, each.set_with)]
+        ids = {self._tokens[key].id for key in ended}
+        sessions = [key for key, session in self._sessions.items() if session.token in ids]
+        self._remove(ended, sessions, f"the token {id_} of {token.user.name}")
         return token
+
+    def revoke_session(self, id_: str, name: str = "") -> OpenSession | None:
+        """End one session, if it is one of the user `name` or `name` is empty; returns it. Raises as :meth:`revoke` does."""
+        digest = next((key for key, each in self._sessions.items() if each.id == id_), None)
+        if digest is None or name not in ("", self._sessions[digest].user.name):
+            return None
+        session = self._sessions[digest]
+        self._remove([], [digest], f"the session {id_} of {session.user.name}")
+        return session
 
     def _remove(self, tokens: list[str], sessions: list[str], what: str) -> int:
         self._forget_expired()
@@ -277,10 +367,10 @@ class Auth:
 
     # --- sessions ---------------------------------------------------------------------------------------
 
-    def sign_in(self, token: str) -> tuple[User, str] | None:
+    def sign_in(self, token: str, *, device: str = "", source: str = "") -> tuple[User, str] | None:
         """Exchange a token or the ticket of the page link for a session: its user and the cookie's value.
 
-        A ticket ends with it.
+        A ticket ends with it. Arguments as of :meth:`open_session`.
         """
         ticket = self._ticket
         if ticket is not None and self.is_ticket(token):
@@ -288,30 +378,54 @@ class Auth:
             if ticket.until <= self._utc():
                 return None
             self._has_admin(ticket.user.role)
-            return ticket.user, self.open_session(ticket.user)
+            return ticket.user, self.open_session(ticket.user, device=device, source=source)
         user = self.by_token(token)
-        return None if user is None else (user, self.open_session(user, token=self.find(token)))
+        if user is None:
+            return None
+        return user, self.open_session(user, token=self.find(token), device=device, source=source)
 
     def is_ticket(self, token: str) -> bool:
         """Return whether `token` is the ticket of the page link, which :meth:`sign_in` takes once."""
         ticket = self._ticket
         return ticket is not None and hmac.compare_digest(ticket.digest, _hash(token[:LONGEST_SECRET]))
 
-    def open_session(self, user: User, *, token: Token | None = None) -> str:
-        """A session cookie's value for `user`; it ends with the token that opened it.
+    async def sign_in_with_password(
+        self, name: str, password: str, *, device: str = "", source: str = ""
+    ) -> tuple[User, str] | None:
+        """Exchange a name and a password for a session: its user and the cookie's value.
 
-        On a full disk, which a user must be able to see, the session lasts until this process ends.
+        Args:
+            name: The user.
+            password: What was written.
+            device: Browser and system, as the browser states them.
+            source: Address of the client.
+
+        Raises:
+            TooManyAttempts: It is beyond a limit, and was not judged.
+        """
+        held = self.password_of(name)
+        right = await self.passwords.matches(password, held.hashed if held else "", name=name, address=source)
+        if held is None or not right or self._tokens.get(held.hashed) is not held:  # it may have been revoked meanwhile
+            return None
+        held.used = self._utc()
+        return held.user, self.open_session(held.user, token=held, device=device, source=source)
+
+    def open_session(self, user: User, *, token: Token | None = None, device: str = "", source: str = "") -> str:
+        """A session cookie's value for `user`; it ends with the token or password that opened it.
+
+        `device` is what the browser says of itself, and `source` the address of the client, for the list of sessions. On a
+        full disk, which a user must be able to see, the session lasts until this process ends.
         """
         self._forget_expired()
         own = [key for key, kept in self._sessions.items() if kept.user.name == user.name]
         for oldest in own[: max(0, len(own) - MAX_SESSIONS + 1)]:
             del self._sessions[oldest]
         value = secrets.token_urlsafe(32)
-        until = self._utc() + SESSION_AGE
-        if token is None:
-            self._sessions[_hash(value)] = _Session(user, until, "")
-        else:
-            self._sessions[_hash(value)] = _Session(user, min(until, token.until), token.id)
+        digest, now = _hash(value), self._utc()
+        until = now + SESSION_AGE if token is None else min(now + SESSION_AGE, token.until)
+        self._sessions[digest] = OpenSession(
+            digest[:12], user, until, "" if token is None else token.id, now, now, device, source
+        )
         try:
             self._save()
         except OSError as error:
@@ -328,8 +442,16 @@ class Auth:
         """Return the user of a session that has not expired."""
         if not value or len(value) > LONGEST_SECRET:
             return None
-        session = self._sessions.get(_hash(value))
-        return session.user if session is not None and session.until > self._utc() else None
+        session, now = self._sessions.get(_hash(value)), self._utc()
+        if session is None or session.until <= now:
+            return None
+        session.used = now
+        return session.user
+
+    def session_id(self, value: str) -> str:
+        """Return the id of a session that is open, or nothing."""
+        session = self._sessions.get(_hash(value[:LONGEST_SECRET]))
+        return "" if session is None else session.id
 
     def close_session(self, value: str) -> None:
         """End a session."""
@@ -412,6 +534,20 @@ class Auth:
                     "used": token.used and token.used.isoformat(),
                 }
                 for digest, token in self._tokens.items()
+                if not token.hashed
+            ],
+            "passwords": [
+                {
+                    "argon2id": token.hashed,
+                    "name": token.user.name,
+                    "role": token.user.role.word,
+                    "issued": token.issued.isoformat(),
+                    "until": token.until.isoformat(),
+                    "used": token.used and token.used.isoformat(),
+                    "set_with": token.set_with,
+                }
+                for token in self._tokens.values()
+                if token.hashed
             ],
             "sessions": [
                 {
@@ -420,6 +556,10 @@ class Auth:
                     "role": session.user.role.word,
                     "until": session.until.isoformat(),
                     "token": session.token,
+                    "opened": session.opened and session.opened.isoformat(),
+                    "used": session.used and session.used.isoformat(),
+                    "device": session.device,
+                    "source": session.source,
                 }
                 for digest, session in self._sessions.items()
             ],
@@ -433,14 +573,30 @@ class Auth:
                 raise ValueError(f"format {body['version']}, this Choroid reads {VERSION}")
             if not body["first_link"]:
                 self._has_admin(Role.ADMIN)
-            for row in body["tokens"]:
-                issued, until = datetime.fromisoformat(row["issued"]), datetime.fromisoformat(row["until"])
-                token = Token(row["sha256"][:12], _user(row), str(row["purpose"]), issued, until)
-                token.used = row["used"] and datetime.fromisoformat(row["used"])
-                self._tokens[row["sha256"]] = token
+            rows = [(row, row["sha256"]) for row in body["tokens"]]
+            for row, digest in [*rows, *((row, row["argon2id"]) for row in body.get("passwords", ()))]:
+                hashed = str(row.get("argon2id", ""))
+                self._tokens[digest] = Token(
+                    _hash(hashed)[:12] if hashed else digest[:12],
+                    _user(row),
+                    "password" if hashed else str(row["purpose"]),
+                    datetime.fromisoformat(row["issued"]),
+                    datetime.fromisoformat(row["until"]),
+                    _time(row["used"]),
+                    hashed,
+                    str(row.get("set_with", "")),
+                )
             for row in body["sessions"]:
-                until = datetime.fromisoformat(row["until"])
-                self._sessions[row["sha256"]] = _Session(_user(row), until, str(row["token"]))
+                self._sessions[row["sha256"]] = OpenSession(
+                    row["sha256"][:12],
+                    _user(row),
+                    datetime.fromisoformat(row["until"]),
+                    str(row["token"]),
+                    _time(row.get("opened")),
+                    _time(row.get("used")),
+                    str(row.get("device", "")),
+                    str(row.get("source", "")),
+                )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
             raise CredentialsError(
                 f"{path} cannot be read ({error}). Likely cause: it was edited or damaged."
@@ -466,9 +622,13 @@ def _user(row: dict[str, Any]) -> User:
     return User(str(row["name"]), Role[str(row["role"]).upper()])
 
 
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _any_admin(holders: Iterable[Token | _Session]) -> bool:
+def _any_admin(holders: Iterable[Token | OpenSession]) -> bool:
     return any(holder.user.role is Role.ADMIN for holder in holders)

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from dashboards import routes
-from dashboards.models import base, books, faults, images, nerves, probes, rig, runs, safety
+from dashboards.models import base, books, faults, images, nerves, probes, rig, runs, safety, users
 from grid.page.models import HubModel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +38,7 @@ READ = (
     probes.ProbesModel,
     books.LedgerModel,
     nerves.ElectrodesModel,
+    users.OwnAccount,
     nerves.FiringModel,
     nerves.LeasesModel,
     nerves.ResponsesModel,

@@ -103,14 +103,14 @@ def add(commands: Any) -> None:
     _add_alarms(commands)
 
     verbs = subject(commands, "user", "accounts of a running rig: list, add, remove, revoke")
-    command(verbs, "list", _users, "list all users with a token or a session, and every token")
+    command(verbs, "list", _users, "list all users, with every token, password and session")
     add = command(verbs, "add", _users, "create a token for a user; it is shown once")
     add.add_argument("--role", choices=("viewer", "operator", "engineer", "admin"), default="viewer")
     add.add_argument("--days", type=int, default=90, help="how long it is valid, 1 to 400 (default 90)")
     add.add_argument("--for", dest="purpose", default="", help="what it is for, such as “laptop” or “Grafana”")
-    remove = command(verbs, "remove", _users, "revoke every token and session of a user at once")
-    revoke = command(verbs, "revoke", _users, "revoke one token and the sessions that were opened with it")
-    revoke.add_argument("name", metavar="token", help="the token's id, as the list shows it")
+    remove = command(verbs, "remove", _users, "revoke every token, password and session of a user at once")
+    revoke = command(verbs, "revoke", _users, "revoke one token, password or session, and what was opened with it")
+    revoke.add_argument("name", metavar="id", help="the id of the token, password or session, as the list shows it")
     for verb in (add, remove):
         verb.add_argument("name", help="name of the user, as shown in the record")
     for verb in (add, remove, revoke):

@@ -50,6 +50,7 @@ LEFT_OUT: Mapping[str, str] = {
     "page.signed_in": "concerns the page",
     "page.sign_ins_failed": "concerns the page",
     "users.issued": "concerns access",
+    "users.password_set": "concerns access",
     "users.revoked": "concerns access",
 }
 """Kinds of rows that are no event of the tissue's life, and why."""

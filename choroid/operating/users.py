@@ -38,14 +38,25 @@ def as_text(answer: dict[str, Any]) -> str:
             t["name"],
             t["role"],
             t["until_utc"][:10],
-            (t["used_utc"] or "never")[:16].replace("T", " "),
+            _minute(t["used_utc"]),
             t["purpose"],
         ]
         for t in answer["tokens"]
+    ]
+    sessions = [
+        [s["id"], s["name"], s["role"], s["until_utc"][:10], _minute(s["used_utc"]), s["source"], s["device"]]
+        for s in answer["sessions"]
     ]
     lines = aligned(["name", "role", "tokens", "sessions"], users)
     failed = answer["failed_sign_ins"]
     if failed["count"]:
         last = f"{failed['last_utc'][:16].replace('T', ' ')} UTC from {failed['last_source']}"
         lines += ["", f"{failed['count']} sign-ins failed since the page was started, the last at {last}"]
-    return "\n".join([*lines, "", *aligned(["token", "name", "role", "ends", "last used (UTC)", "for"], tokens)])
+    lines += ["", *aligned(["token", "name", "role", "ends", "last used (UTC)", "for"], tokens)]
+    if sessions:
+        lines += ["", *aligned(["session", "name", "role", "ends", "last used (UTC)", "from", "browser"], sessions)]
+    return "\n".join(lines)
+
+
+def _minute(utc: str | None) -> str:
+    return (utc or "never")[:16].replace("T", " ")

@@ -150,6 +150,7 @@ _WHAT: Mapping[str, Callable[[Entry, Mapping[str, Any]], str]] = {
     "ledger.sampled": lambda row, body: f"took a sample of {body['ul'] / 1000:.2f} mL from {body['vessel']}",
     "safety.estop": lambda row, body: "emergency stop",
     "safety.reset": lambda row, body: f"reset; latched were: {', '.join(body.get('latched', ())) or 'none'}",
+    "users.password_set": lambda row, body: "set a new password",
     "page.signed_in": lambda row, body: f"signed in as {body.get('role')}",
 }
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from dashboards.auth import MAX_TOKEN_DAYS, TOKEN_DAYS
 from dashboards.models.base import RequestBody
+from dashboards.passwords import MAX_LENGTH
 
 
 class Invite(RequestBody):
@@ -27,6 +28,45 @@ class Session(BaseModel):
 
     name: str
     role: str
+
+
+class PasswordSignIn(RequestBody):
+    """A name with its password."""
+
+    name: str = Field(min_length=1, max_length=60)
+    password: str = Field(min_length=1, max_length=2 * MAX_LENGTH)
+
+
+class NewPassword(RequestBody):
+    """A new password of the user who asks, and the present one where there is one."""
+
+    password: str = Field(min_length=1, max_length=2 * MAX_LENGTH)
+    current: str = Field(default="", max_length=2 * MAX_LENGTH)
+
+
+class SessionModel(BaseModel):
+    """A session of a browser. `device` is what the browser says of itself; `opened_with` is the id of a token or password."""
+
+    id: str
+    name: str
+    role: str
+    until_utc: str
+    opened_utc: str | None
+    used_utc: str | None
+    opened_with: str
+    device: str
+    source: str
+
+
+class OwnAccount(BaseModel):
+    """The user who asks, with the open sessions. `session` is the id of the present one, empty for a token."""
+
+    name: str
+    role: str
+    shared: bool
+    session: str
+    password_until_utc: str | None
+    sessions: list[SessionModel]
 
 
 class IssuedToken(BaseModel):
@@ -49,7 +89,7 @@ class UserModel(BaseModel):
 
 
 class TokenModel(BaseModel):
-    """A token that is valid now. `purpose` is what it was made for; `used_utc` is its last use."""
+    """A token or password that is valid now. `purpose` is what it was made for; `used_utc` is its last use."""
 
     id: str
     name: str
@@ -58,6 +98,7 @@ class TokenModel(BaseModel):
     issued_utc: str
     until_utc: str
     used_utc: str | None
+    kind: Literal["token", "password"] = "token"
 
 
 class FailedSignInsModel(BaseModel):
@@ -73,4 +114,5 @@ class UsersModel(BaseModel):
 
     users: list[UserModel]
     tokens: list[TokenModel]
+    sessions: list[SessionModel] = []
     failed_sign_ins: FailedSignInsModel

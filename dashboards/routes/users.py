@@ -16,6 +16,7 @@ from dashboards.access import ApiProblem, Controlled, require
 from dashboards.auth import Auth, LastAdmin, Role, Unkept, User
 from dashboards.models.base import Why
 from dashboards.models.users import FailedSignInsModel, Invite, IssuedToken, TokenModel, UsersModel
+from dashboards.routes.session import session_model
 from dashboards.sign_ins import FailedSignIns
 
 logger = logging.getLogger(__name__)
@@ -84,12 +85,12 @@ async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, bod
 
 @routes.post("/tokens/{token_id}/revoke", response_model=UsersModel)
 async def revoke_token(request: Request, rig: Controlled, admin: Admin, token_id: str, body: Why) -> UsersModel:
-    """Revoke one token, and the sessions that were opened with it; the user's other tokens stay."""
+    """Revoke one token, password or session by its id, and what was opened with it; all else of the user stays."""
     auth: Auth = request.app.state.auth
     with _another_admin_stays():
-        token = auth.revoke_token(token_id)
+        token = auth.revoke_token(token_id) or auth.revoke_session(token_id)
     if token is None:
-        raise _unknown(f"there is no token “{token_id[:100]}”", where="the token's id")
+        raise _unknown(f"there is no token, password or session “{token_id[:100]}”", where="the id")
     row = {"user": admin.name, "name": token.user.name, "id": token.id, "reason": body.reason}
     return await _revoked(request, rig, row, f"the token {token.id} of {token.user.name}")
 
@@ -137,6 +138,7 @@ def _view(request: Request) -> UsersModel:
             issued_utc=token.issued.isoformat(),
             until_utc=token.until.isoformat(),
             used_utc=token.used and token.used.isoformat(),
+            kind="password" if token.hashed else "token",
         )
         for token in auth.tokens()
     ]
@@ -145,4 +147,5 @@ def _view(request: Request) -> UsersModel:
         last_utc=failures.last and failures.last.isoformat(),
         last_source=failures.last_source,
     )
-    return UsersModel(users=auth.users(), tokens=tokens, failed_sign_ins=failed)
+    sessions = [session_model(each) for each in auth.sessions()]
+    return UsersModel(users=auth.users(), tokens=tokens, sessions=sessions, failed_sign_ins=failed)

@@ -317,6 +317,15 @@ export interface LibraryModel {
   versions: VersionModel[];
 }
 
+export interface OwnAccount {
+  name: string;
+  role: string;
+  shared: boolean;
+  session: string;
+  password_until_utc: string | null;
+  sessions: SessionModel[];
+}
+
 export interface ParamView {
   name: string;
   unit: string;
@@ -437,6 +446,18 @@ export interface RunModel {
   progress: StepModel[];
   messages: string[];
   question: QuestionModel | null;
+}
+
+export interface SessionModel {
+  id: string;
+  name: string;
+  role: string;
+  until_utc: string;
+  opened_utc: string | null;
+  used_utc: string | null;
+  opened_with: string;
+  device: string;
+  source: string;
 }
 
 export interface StateView {

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.needs("chromium-headless-shell", "chromium")
 
 SIZES = {"laptop": (1440, 900), "wall": (1920, 1080), "tablet": (820, 1180), "phone": (390, 844)}
 
+PASSWORD = "kettle Orbit seventeen moss"
+
 
 @pytest.fixture(scope="module")
 def bad_day() -> Iterator[Server]:
@@ -353,7 +355,7 @@ def test_speed_is_set_on_the_page(browser: Browser, bad_day: Server) -> None:
         expect(page.get_by_test_id("mode")).to_have_text("SIMULATED · 60×")
 
 
-def test_S1_a_locked_page_wants_the_link_or_its_token(browser: Browser) -> None:
+def test_S1_P5_a_locked_page_wants_a_link_a_token_or_a_password(browser: Browser) -> None:
     with serving("--locked") as locked:
         link = locked.first_line()
         token = link.partition("#token=")[2]
@@ -383,6 +385,28 @@ def test_S1_a_locked_page_wants_the_link_or_its_token(browser: Browser) -> None:
             assert token not in page.evaluate("JSON.stringify([location.href, document.cookie, {...localStorage}])")
             expect(page.locator("#user")).to_have_text("ada, admin")
             assert not any(token in url.partition("#")[0] for url in visit.asked)
+            page.get_by_test_id("user").click()
+            page.get_by_text("Set a password").click()
+            page.get_by_test_id("new-password").fill("short")
+            page.get_by_test_id("set-password").click()
+            expect(page.locator(".trouble")).to_contain_text("of 15 that are needed")
+            page.get_by_test_id("new-password").fill(PASSWORD)
+            page.get_by_test_id("set-password").click()
+            expect(page.get_by_test_id("account")).to_have_count(0)
+        with visiting(browser, locked.url, size=(390, 844)) as visit:
+            page = visit.page
+            page.get_by_test_id("account-name").fill("Ada")
+            page.get_by_test_id("password").fill(PASSWORD)
+            page.get_by_role("button", name="Sign in").click()
+            page = visit.live()
+            page.get_by_test_id("user").click()  # who acts is shown at each size
+            sessions = page.get_by_test_id("account").locator("li")
+            expect(sessions).to_have_count(2)
+            sessions.get_by_role("button").click()
+            expect(sessions).to_have_count(1)
+            page.get_by_test_id("sign-out").click()
+            page.get_by_test_id("sign-in").wait_for()
+            assert visit.cookies() == []
 
 
 def test_the_page_finds_its_rig_again_after_the_controller_was_gone(browser: Browser) -> None:

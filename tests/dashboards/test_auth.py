@@ -52,6 +52,8 @@ SAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("PUT", "/api/speed"): {"speed": 10},
     ("POST", "/api/estop/reset"): {"reason": "because"},
     ("POST", "/api/faults"): {"kind": "unplug", "target": "sim:gas"},
+    ("POST", "/api/session/password"): {"name": "bob", "password": "a guess"},
+    ("PUT", "/api/session/password"): {"password": "kettle Orbit seventeen moss"},
     ("POST", "/api/users"): {"name": "bob", "role": "viewer"},
     ("POST", "/api/bypasses/temperature"): {"reason": "because", "minutes": 5},
 }

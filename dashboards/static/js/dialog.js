@@ -1,4 +1,4 @@
-// Dialogs: confirmation with a reason for the record, a form, and the sign-in.
+// Dialogs: confirmation with a reason for the record, and a form.
 
 import { failureText } from "./api.js";
 import { h } from "./dom.js";
@@ -13,14 +13,14 @@ const MAX_REASON = 500;
  * @param {Attributes} form - attributes of the form
  * @param {...Child} content
  */
-function modal(attributes, form, ...content) {
+export function modal(attributes, form, ...content) {
   const dialog = h("dialog", attributes, h("form", { method: "dialog", ...form }, ...content));
   document.body.append(dialog);
   return dialog;
 }
 
 /** @param {HTMLDialogElement} dialog */
-function close(dialog) {
+export function close(dialog) {
   dialog.close();
   dialog.remove();
 }
@@ -31,7 +31,7 @@ function close(dialog) {
  * @param {boolean} danger
  * @param {() => void} [cancel] - there is no Cancel button without it
  */
-function buttons(confirm, danger, cancel) {
+export function buttons(confirm, danger, cancel) {
   const cancelButton = { type: "button", "data-testid": "dialog-cancel", onclick: cancel, text: "Cancel" };
   const className = danger ? "danger" : "primary";
   return h(
@@ -155,50 +155,4 @@ function fieldNode({ label, ...input }) {
   const common = { autocomplete: "off", spellcheck: "false", "data-testid": `dialog-${input.name}` };
   const box = input.type === "checkbox" ? "field box" : "field";
   return h("label", { class: box }, h("span", { text: label }), h("input", { ...common, ...input }));
-}
-
-/**
- * Ask for an access token until one is accepted.
- * @param {(token: string) => Promise<unknown>} tryToken - fails while the token is not accepted
- * @returns {Promise<void>}
- */
-export function signIn(tryToken) {
-  return new Promise((resolve) => {
-    const field = h("input", {
-      id: "token",
-      type: "password",
-      required: true,
-      autocomplete: "off",
-      spellcheck: "false",
-      "data-testid": "token",
-    });
-    const trouble = h("p", { class: "trouble", role: "alert" });
-    /** @param {SubmitEvent} event */
-    const onsubmit = async (event) => {
-      event.preventDefault();
-      try {
-        await tryToken(field.value.trim());
-        close(dialog);
-        resolve();
-      } catch (failure) {
-        trouble.textContent = failureText(failure);
-      }
-    };
-    const dialog = modal(
-      {
-        "aria-label": "Sign in",
-        "data-testid": "sign-in",
-        oncancel: (/** @type {Event} */ event) => event.preventDefault(),
-      },
-      { onsubmit },
-      h("h2", { text: "Sign in" }),
-      h("p", {
-        text: "This rig accepts known users only. Open the link that “choroid run” printed, or paste its token here.",
-      }),
-      h("label", { class: "field", for: "token" }, h("span", { text: "Token" }), field),
-      trouble,
-      buttons("Sign in", false),
-    );
-    dialog.showModal();
-  });
 }

@@ -1,5 +1,6 @@
 // The head of the page: rig, mode, time and connection, and the emergency stop.
 
+import { showAccount, watchIdle } from "./account.js";
 import { act, setShownUtc, showError } from "./api.js";
 import { organoids } from "./chambers.js";
 import { ask } from "./dialog.js";
@@ -45,6 +46,8 @@ export class Header {
     setText(byId("rig-name"), rig.name);
     setText(byId("organoid-line"), tissueText(rig.tissue));
     setText(byId("user"), `${rig.user}, ${rig.role}`);
+    byId("user").onclick = showAccount;
+    watchIdle();
     this.speed.onchange = () => setSpeed(Number(this.speed.value));
     byId("theme").onclick = switchTheme;
     this.stop.onclick = stopEverything;

@@ -65,6 +65,7 @@ const SENTENCES = {
   "note.grade": (b) => ["good", gradeSentence(b)],
   "note.recycle": (b) => ["good", cycleSentence(b)],
   "page.sign_ins_failed": (b) => ["warn", `${b.count} sign-ins failed, from ${b.sources} addresses`],
+  "users.password_set": (b) => ["", `${b.user} set a new password`],
   "page.signed_in": (b) => ["", `${b.user} signed in as ${b.role}`],
   "probe.health": (b) => [
     b.faults.length ? "bad" : "",

@@ -1,5 +1,6 @@
 // The page: signs in, reads the rig, then follows the live feed and passes each part of the state to its view.
 
+import { signIn } from "./account.js";
 import { AlarmList } from "./alarms/list.js";
 import { call, Failure } from "./api.js";
 import { ArrayPanel } from "./array/panel.js";
@@ -8,7 +9,6 @@ import { startCards } from "./cards.js";
 import { ChamberDetails } from "./chamber.js";
 import { Trends } from "./charts/trends.js";
 import { startDecisions } from "./decisions.js";
-import { signIn } from "./dialog.js";
 import { byId } from "./dom.js";
 import { Faults } from "./faults.js";
 import { Feed } from "./feed.js";
@@ -48,7 +48,7 @@ async function readRig() {
       return await call("GET", "/api/rig", undefined, { quiet: true });
     } catch (failure) {
       if (failure instanceof Failure && failure.status === 401) {
-        await signIn((token) => call("POST", "/api/session", undefined, { token, quiet: true }));
+        await signIn();
       } else {
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
