@@ -183,7 +183,7 @@ async def test_S1_no_session_of_another_user_is_seen_or_ended() -> None:
 
 
 @pytest.mark.virtual_time
-@pytest.mark.parametrize("name", ["bob", "nobody here"])
+@pytest.mark.parametrize("name", ["bob", "unknown here"])
 async def test_P5_wrong_passwords_are_counted_and_bounded_and_a_token_still_works(name: str) -> None:
     async with world() as w:
         bob = await account(w)
