@@ -18,6 +18,7 @@ from dashboards.access import (
     bearer,
     client_source,
     cookie_name,
+    identify,
     unknown_caller,
 )
 from dashboards.auth import SESSION_AGE, Auth, OpenSession, User
@@ -97,6 +98,8 @@ async def set_password(request: Request, rig: Controlled, user: Viewer, body: Ne
         hashed = await auth.passwords.hashed(body.password)
     except TooManyAttempts:
         raise _too_many() from None
+    if identify(request) != user:  # revoked meanwhile
+        raise unknown_caller(request)
     secret = bearer(request) or request.cookies.get(cookie_name(request), "")
     given = auth.set_password(user, hashed, secret=secret)
     await auth.kept(f"the new password of {user.name} holds until this controller is restarted, and no longer")

@@ -171,6 +171,19 @@ async def test_P5_a_person_sets_a_password_signs_in_and_ends_the_session_of_anot
 
 
 @pytest.mark.virtual_time
+async def test_P5_who_is_removed_while_a_password_is_hashed_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world() as w, w.http(authorization=await account(w)) as bob:
+
+        async def hashed(_: str) -> str:
+            w.app.state.auth.revoke("bob")
+            return dashboards.passwords.HASHER.hash(GOOD)
+
+        monkeypatch.setattr(w.app.state.auth.passwords, "hashed", hashed)
+        assert (await bob.put("/api/session/password", json={"password": GOOD})).status_code == 401
+        assert w.app.state.auth.password_of("bob") is None
+
+
+@pytest.mark.virtual_time
 async def test_S1_no_session_of_another_user_is_seen_or_ended() -> None:
     async with world() as w:
         bob, eve = await account(w), await account(w, "eve", "engineer")
