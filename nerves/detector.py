@@ -279,6 +279,7 @@ class SpikeDetector:
             self._marks[name] = -(1 << 62)
         self._blanked = np.zeros(electrodes, np.int64)
         self._counts = np.zeros((kernels.CAUSES, electrodes), np.int64)
+        self._unobserved = np.zeros(electrodes, np.int64)
         self._next_frame = first_frame
         self._found = np.empty(0, kernels.FOUND)
         self._pending: list[Blank] = []
@@ -299,6 +300,7 @@ class SpikeDetector:
             (kernels.TILES_AT, self._tiles),
             (kernels.BLANKED_AT, self._blanked),
             (kernels.COUNTS_AT, self._counts),
+            (kernels.UNOBSERVED_AT, self._unobserved),
             (kernels.PAST_AT, self._past),
             (kernels.WORK_AT, self._work),
         ):
@@ -326,8 +328,7 @@ class SpikeDetector:
     @property
     def unobserved_frames(self) -> NDArray[np.int64]:
         """Frames so far in which no spike could be detected, by electrode: blanked or muted (the latter in steps of four)."""
-        counted: NDArray[np.int64] = self._counts.sum(axis=0) + self._blanked
-        return counted
+        return self._unobserved.copy()
 
     @property
     def muted_frames(self) -> NDArray[np.int64]:

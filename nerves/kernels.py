@@ -196,7 +196,7 @@ SETUP = np.dtype(
 FOUND = np.dtype([("frame", np.int64), ("electrode", np.int32), ("uv", np.float32)])
 """A spike as the compiled functions report it."""
 
-STATE = 15
+STATE = 16
 (
     CHANNELS,
     BINS,
@@ -211,6 +211,7 @@ STATE = 15
     TILES_AT,
     BLANKED_AT,
     COUNTS_AT,
+    UNOBSERVED_AT,
     PAST_AT,
     WORK_AT,
 ) = range(STATE)
@@ -607,17 +608,15 @@ def _judge_noise(lanes, marks, clock):  # type: ignore[no-untyped-def]
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
-def _count_muted(frame, marks, clock, counts):  # type: ignore[no-untyped-def]
+def _count_muted(frame, marks, clock, counts, unobserved):  # type: ignore[no-untyped-def]
     """Count the frames since the last call of channels that are muted, by cause; blanked ones are counted elsewhere."""
     horizon = np.int64(-1)
     for c in range(marks.shape[1]):
         until = marks[MUTE_UNTIL, c]
         horizon = max(horizon, until)
-        if frame >= marks[BLANK_UNTIL, c]:
-            if marks[IS_NOISY, c]:
-                counts[BY_NOISE, c] += EVERY
-            elif frame < until:
-                counts[marks[WHY, c], c] += EVERY
+        if frame >= marks[BLANK_UNTIL, c] and (marks[IS_NOISY, c] or frame < until):
+            counts[BY_NOISE if marks[IS_NOISY, c] else marks[WHY, c], c] += EVERY
+            unobserved[c] += EVERY
     clock[HORIZON] = horizon
 
 
@@ -803,12 +802,13 @@ def _judge_template(frame, pulse, fits):  # type: ignore[no-untyped-def]
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
-def _hold(frame, row, before, marks, blanked):  # type: ignore[no-untyped-def]
+def _hold(frame, row, before, marks, blanked, unobserved):  # type: ignore[no-untyped-def]
     """Repeat the samples of the frame before on blanked channels, so that an artefact does not enter the filter."""
     for c in range(len(row)):
         if frame < marks[BLANK_UNTIL, c]:
             row[c] = before[c]
             blanked[c] += 1
+            unobserved[c] += 1
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
@@ -847,8 +847,8 @@ def detect(samples, first_frame, blanks, state, stimulation, out):  # type: igno
     """Filter a block and append its spikes to `out`. Return their number.
 
     `state` has the addresses of the detector's arrays. Of these `work` holds the samples before this block, `blanked` the
-    blanked frames of each channel, `counts` the muted ones by cause. `stimulation` has pulses to come, the present one and
-    the templates; with None, which compiles to a function of its own, nothing is subtracted.
+    blanked frames of each channel, `counts` the muted ones by cause, `unobserved` both. `stimulation` has pulses to come, the
+    present one and the templates; with None, which compiles to a function of its own, nothing is subtracted.
     """
     channels = state[CHANNELS]
     if samples.shape[1] != channels:
@@ -863,6 +863,7 @@ def detect(samples, first_frame, blanks, state, stimulation, out):  # type: igno
     tiles = carray(_pointer(state[TILES_AT]), ((channels + TILE - 1) // TILE,), np.int64)
     blanked = carray(_pointer(state[BLANKED_AT]), (channels,), np.int64)
     counts = carray(_pointer(state[COUNTS_AT]), (CAUSES, channels), np.int64)
+    unobserved = carray(_pointer(state[UNOBSERVED_AT]), (channels,), np.int64)
     past = carray(_pointer(state[PAST_AT]), (state[OLD], channels), np.float32)
     history = setup.long + setup.look + 1
     work = carray(_pointer(state[WORK_AT]), (history + CHUNK, channels), np.int16)
@@ -895,7 +896,7 @@ def detect(samples, first_frame, blanks, state, stimulation, out):  # type: igno
                     _begin_pulse(frame, pulses[next_pulse], setup, sums, marks, clock, pulse, stim)
                     next_pulse += 1
             if frame < clock[BLANK_HORIZON]:
-                _hold(frame, work[row], work[row - 1], marks, blanked)
+                _hold(frame, work[row], work[row - 1], marks, blanked, unobserved)
             fresh = FOLLOWED_WINDOWS <= mains[NEAR] < FOLLOWED_WINDOWS + FRESH_WINDOWS
             wave = comb[min(int(mains[THETA] * len(comb)), len(comb) - 1)]
             if plain and (stimulation is None or frame >= stimulation[1][END]):
@@ -933,7 +934,7 @@ def detect(samples, first_frame, blanks, state, stimulation, out):  # type: igno
                 slot = (frame // EVERY) % len(past)
                 _add_power(work, row, f32(setup.uv), y, past, slot, threshold, power, moves, used, hold)
                 if frame < clock[HORIZON] or clock[NOISY_COUNT] > 0:
-                    _count_muted(frame, marks, clock, counts)
+                    _count_muted(frame, marks, clock, counts, unobserved)
                 if frame >= clock[NEXT]:
                     _end_windows(frame, setup, lanes, marks, clock, mains, comb)
             mains[THETA] += mains[HZ] * turn
