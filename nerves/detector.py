@@ -258,6 +258,10 @@ class SpikeDetector:
         self._setups = _setup(electrodes, sample_rate_hz, uv_per_unit, rail, detection)
         setup = self._setups[0]
         self._history = int(setup["long"] + setup["look"] + 1)
+        self._work = np.zeros((self._history + kernels.CHUNK, electrodes), np.int16)
+        self._sums = np.zeros((kernels.SUMS, electrodes), np.int32)
+        self._past = np.zeros((int(setup["past"]) // kernels.EVERY, electrodes), np.float32)
+        self._tiles = np.zeros(-(-electrodes // kernels.TILE), np.int64)
         self._state_frames = round(STATE_S * sample_rate_hz)
         self._clock = np.full(kernels.CLOCKS, -1, np.int64)
         self._clock[kernels.ARTEFACTS :] = 0
@@ -275,14 +279,32 @@ class SpikeDetector:
             self._marks[name] = -(1 << 62)
         self._blanked = np.zeros(electrodes, np.int64)
         self._counts = np.zeros((kernels.CAUSES, electrodes), np.int64)
+        self._unobserved = np.zeros(electrodes, np.int64)
         self._next_frame = first_frame
-        self._capacity = 0
-        self._out = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        self._found = np.empty(0, kernels.FOUND)
         self._pending: list[Blank] = []
         delay, clear = int(setup["delay"]), int(setup["clear"])
         self._templates = (
             ArtefactTemplates(electrodes, sample_rate_hz, delay, clear) if detection.subtract_artefacts else None
         )
+        self._state = np.zeros(kernels.STATE, np.int64)
+        self._state[: kernels.SETUP_AT] = electrodes, bins, len(self._past)
+        for entry, array in (
+            (kernels.SETUP_AT, self._setups),
+            (kernels.LANES_AT, self._lanes),
+            (kernels.SUMS_AT, self._sums),
+            (kernels.MARKS_AT, self._marks),
+            (kernels.CLOCK_AT, self._clock),
+            (kernels.MAINS_AT, self._mains),
+            (kernels.COMB_AT, self._comb),
+            (kernels.TILES_AT, self._tiles),
+            (kernels.BLANKED_AT, self._blanked),
+            (kernels.COUNTS_AT, self._counts),
+            (kernels.UNOBSERVED_AT, self._unobserved),
+            (kernels.PAST_AT, self._past),
+            (kernels.WORK_AT, self._work),
+        ):
+            self._state[entry] = array.ctypes.data  # none of these arrays may be replaced
         self.latency_frames = int(setup["delay"] + setup["look"])
         """Frames from a trough to the frame in which it is reported."""
         self.restart(first_frame)
@@ -306,8 +328,7 @@ class SpikeDetector:
     @property
     def unobserved_frames(self) -> NDArray[np.int64]:
         """Frames so far in which no spike could be detected, by electrode: blanked or muted (the latter in steps of four)."""
-        counted: NDArray[np.int64] = self._counts.sum(axis=0) + self._blanked
-        return counted
+        return self._unobserved.copy()
 
     @property
     def muted_frames(self) -> NDArray[np.int64]:
@@ -349,11 +370,10 @@ class SpikeDetector:
     def restart(self, frame: int) -> None:
         """Start again at `frame` after a gap: the sums and the noise levels belong to samples before it."""
         self._next_frame = frame
-        self._work = np.zeros((self._history + kernels.CHUNK, self._electrodes), np.int16)
-        self._sums = np.zeros((kernels.SUMS, self._electrodes), np.int32)
-        self._past = np.zeros((int(self._setups["past"][0]) // kernels.EVERY, self._electrodes), np.float32)
+        for array in (self._work, self._sums, self._past, self._tiles):
+            array[:] = 0
         self._sums[kernels.HOLD] = self._setups["long"][0] + self._setups["past"][0]
-        self._tiles = np.zeros(-(-self._electrodes // kernels.TILE), np.int64)
+        self._clock[kernels.FILLED] = self._history
         if self._templates is not None:
             self._templates.restart()
         self._clock[kernels.SEARCHING] = 0
@@ -391,37 +411,21 @@ class SpikeDetector:
         """Filter one block and return its spikes, as copies."""
         end = first_frame + len(samples)
         now = self._blanks_until(end) if self._pending else _NONE
-        if samples.size > self._capacity:
-            self._capacity = samples.size
-            self._out = (
-                np.empty(self._capacity, np.int64),
-                np.empty(self._capacity, np.int32),
-                np.empty(self._capacity, np.float32),
-            )
-        found = kernels.detect(
+        if samples.size > len(self._found):
+            self._found = np.empty(samples.size, kernels.FOUND)
+        number = kernels.detect(
             samples,
             first_frame,
             now,
-            self._setups,
-            self._lanes,
-            self._sums,
-            self._marks,
-            self._clock,
-            self._mains,
-            self._comb,
-            self._tiles,
-            self._blanked,
-            self._counts,
-            self._past,
-            self._work,
+            self._state,
             None if self._templates is None else self._templates.before(end),
-            self._out,
+            self._found,
         )
         self._next_frame = end
-        if not found:
+        if not number:
             return NO_SPIKES
-        frames, electrodes, uv = self._out
-        return Spikes(frames[:found].copy(), electrodes[:found].copy(), uv[:found].copy())
+        found = self._found[:number]
+        return Spikes(found["frame"].copy(), found["electrode"].copy(), found["uv"].copy())
 
     def _blanks_until(self, end: int) -> NDArray[np.int64]:
         """Take the announced blanks that begin before frame `end`, in order: rows of electrode, first and end frame."""

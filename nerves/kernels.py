@@ -12,12 +12,15 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba import extending
+from numba.core import types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.np.numpy_support import carray
 from numpy import float32 as f32
 from numpy import int32 as i32
 
 CHUNK = 100
-"""Frames that are copied behind the history at once."""
+"""Frames that have room behind the history, and are copied at once."""
 
 TILE = 64
 """Electrodes that share one test for events."""
@@ -96,11 +99,12 @@ MARKS = 13
 ) = range(MARKS)
 """Rows of the state: float32 `lanes`, int32 `sums` and int64 `marks`, each with one column a channel."""
 
-CLOCKS = 9
-HORIZON, BLANK_HORIZON, NEXT, MANY, COMMON, ARTEFACTS, NOISY_COUNT, SEARCHING, ENOUGH = range(CLOCKS)
+CLOCKS = 10
+HORIZON, BLANK_HORIZON, NEXT, MANY, COMMON, ARTEFACTS, NOISY_COUNT, SEARCHING, ENOUGH, FILLED = range(CLOCKS)
 """Entries of `clock`: end of the last muting and of the last blanking, next end of a window or second, last frame in which
 many channels were beyond their thresholds, end of the muting of the last artefact; numbers of rejected crossings, noisy
-channels and open searches; more channels than the last beyond their thresholds may be an artefact."""
+channels and open searches; more channels than this beyond their thresholds may be an artefact; rows of `work` that are used.
+"""
 
 MANY_FRAMES = 8
 """Frames after such a frame in which the end of a trough is judged."""
@@ -189,6 +193,57 @@ SETUP = np.dtype(
 )
 
 
+FOUND = np.dtype([("frame", np.int64), ("electrode", np.int32), ("uv", np.float32)])
+"""A spike as the compiled functions report it."""
+
+STATE = 16
+(
+    CHANNELS,
+    BINS,
+    OLD,
+    SETUP_AT,
+    LANES_AT,
+    SUMS_AT,
+    MARKS_AT,
+    CLOCK_AT,
+    MAINS_AT,
+    COMB_AT,
+    TILES_AT,
+    BLANKED_AT,
+    COUNTS_AT,
+    UNOBSERVED_AT,
+    PAST_AT,
+    WORK_AT,
+) = range(STATE)
+"""Entries of `state`: numbers of channels and of rows of `comb` and `past`, and the addresses of the arrays. To pass an array
+from Python takes 0.1 µs; all of them would take longer than the filter does for 1 ms of 32 channels."""
+
+
+intrinsic: Any = extending.intrinsic  # its type has the first argument, which callers leave out
+
+
+@intrinsic  # type: ignore[untyped-decorator,unused-ignore]
+def _pointer(_, address):  # type: ignore[no-untyped-def]
+    """Return an address as a pointer."""
+
+    def build(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(address), build
+
+
+@intrinsic  # type: ignore[untyped-decorator,unused-ignore]
+def _times(_, a, b):  # type: ignore[no-untyped-def]
+    """Return the product of two integers in 32 bits, where numba takes 64, for which processors have no fast one."""
+    return types.int32(types.int32, types.int32), lambda _, builder, __, factors: builder.mul(*factors)
+
+
+@intrinsic  # type: ignore[untyped-decorator,unused-ignore]
+def _plus(_, a, b):  # type: ignore[no-untyped-def]
+    """Return the sum of two integers in 32 bits."""
+    return types.int32(types.int32, types.int32), lambda _, builder, __, terms: builder.add(*terms)
+
+
 class Apart(CompilerBase):  # type: ignore[misc,unused-ignore]
     """Compile on the promise that no two arrays among the arguments overlap.
 
@@ -216,20 +271,46 @@ def _filter(work, row, setup, total, ramp, triangle, y):  # type: ignore[no-unty
         r = i32(ramp[c] + i32(work[first, c]) - i32(2) * i32(work[second, c]) + i32(work[third, c]))
         s = i32(triangle[c] + r)
         total[c], ramp[c], triangle[c] = t, r, s
-        y[c] = f32(i32(long * s - square * t)) * scale
+        y[c] = f32(i32(_times(long, s) - _times(square, t))) * scale
 
 
 @numba.njit(pipeline_class=Apart)  # type: ignore[untyped-decorator,unused-ignore]
-def _subtract_mains(y, comb, phase, gate, fresh):  # type: ignore[no-untyped-def]
+def _subtract_mains(y, comb, gate, fresh):  # type: ignore[no-untyped-def]
     """Subtract the learned wave of the mains at this phase, and learn from what is left."""
     gain, limit, wide = f32(COMB_GAIN), f32(COMB_LIMIT), f32(1e6 if fresh else 1.0)
     for c in range(len(y)):
-        learned = comb[phase, c]
+        learned = comb[c]
         left = y[c] - learned
         slow = limit * gate[c]
         lesson = left if abs(left) < wide * gate[c] else (slow if left > f32(0.0) else -slow)
-        comb[phase, c] = learned + gain * lesson
+        comb[c] = learned + gain * lesson
         y[c] = left
+
+
+@numba.njit(pipeline_class=Apart)  # type: ignore[untyped-decorator,unused-ignore]
+def _filter_and_count(work, row, setup, total, ramp, triangle, y, comb, gate, fresh, threshold):  # type: ignore[no-untyped-def]
+    """Do what `_filter`, `_subtract_mains` with the row `comb`, and `_count_below` do, in one pass."""
+    long, square = i32(setup.long), i32(setup.short * setup.short)
+    scale = f32(setup.uv / (setup.long * setup.short * setup.short))
+    oldest = row - setup.long
+    first = row - setup.lag
+    second = first - setup.short
+    third = second - setup.short
+    gain, limit, wide = f32(COMB_GAIN), f32(COMB_LIMIT), f32(1e6 if fresh else 1.0)
+    below = i32(0)
+    for c in range(len(y)):
+        t = i32(total[c] + i32(work[row, c]) - i32(work[oldest, c]))
+        r = i32(ramp[c] + i32(work[first, c]) - i32(2) * i32(work[second, c]) + i32(work[third, c]))
+        s = i32(triangle[c] + r)
+        total[c], ramp[c], triangle[c] = t, r, s
+        learned = comb[c]
+        left = f32(i32(_times(long, s) - _times(square, t))) * scale - learned
+        slow = limit * gate[c]
+        lesson = left if abs(left) < wide * gate[c] else (slow if left > f32(0.0) else -slow)
+        comb[c] = learned + gain * lesson
+        y[c] = left
+        below = _plus(below, i32(left < threshold[c]))
+    return below
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
@@ -248,6 +329,14 @@ def _subtract_median(y, marks):  # type: ignore[no-untyped-def]
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
+def _copy(source, first, target, at, rows):  # type: ignore[no-untyped-def]
+    """Copy rows, the first one first. An assignment of slices takes several times as long."""
+    for k in range(rows):
+        for c in range(target.shape[1]):
+            target[at + k, c] = source[first + k, c]
+
+
+@numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _count_below(y, threshold, low, high):  # type: ignore[no-untyped-def]
     below = i32(0)
     for c in range(low, high):
@@ -258,7 +347,6 @@ def _count_below(y, threshold, low, high):  # type: ignore[no-untyped-def]
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _search(frame, row, work, setup, lanes, sums, marks, clock, low, high, found, out):  # type: ignore[no-untyped-def]
     """Follow crossings to their troughs and append the spikes. Return their number and that of the open searches."""
-    out_frame, out_electrode, out_uv = out
     delay = setup.delay
     searching = 0
     for c in range(low, high):
@@ -275,9 +363,9 @@ def _search(frame, row, work, setup, lanes, sums, marks, clock, low, high, found
             else:
                 marks[CANDIDATE, c] = -1
                 if _is_spike(frame, row, at, work, setup, lanes, marks, clock, c):
-                    out_frame[found] = at - delay
-                    out_electrode[found] = c
-                    out_uv[found] = lanes[CANDIDATE_UV, c]
+                    out[found].frame = at - delay
+                    out[found].electrode = c
+                    out[found].uv = lanes[CANDIDATE_UV, c]
                     found += 1
         elif below and marks[BELOW, c] == 0:
             sums[HOLD, c] = max(sums[HOLD, c], i32(setup.exclude + setup.past))
@@ -425,7 +513,7 @@ def _any_at_rail(work, row, rail):  # type: ignore[no-untyped-def]
     high, low = np.int16(rail), np.int16(-rail)
     found = i32(0)
     for c in range(work.shape[1]):
-        found |= i32(work[row, c] >= high) | i32(work[row, c] < low)
+        found = _plus(found, i32((work[row, c] >= high) | (work[row, c] < low)))
     return found != 0
 
 
@@ -520,26 +608,24 @@ def _judge_noise(lanes, marks, clock):  # type: ignore[no-untyped-def]
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
-def _count_muted(frame, marks, clock, counts):  # type: ignore[no-untyped-def]
+def _count_muted(frame, marks, clock, counts, unobserved):  # type: ignore[no-untyped-def]
     """Count the frames since the last call of channels that are muted, by cause; blanked ones are counted elsewhere."""
     horizon = np.int64(-1)
     for c in range(marks.shape[1]):
         until = marks[MUTE_UNTIL, c]
         horizon = max(horizon, until)
-        if frame >= marks[BLANK_UNTIL, c]:
-            if marks[IS_NOISY, c]:
-                counts[BY_NOISE, c] += EVERY
-            elif frame < until:
-                counts[marks[WHY, c], c] += EVERY
+        if frame >= marks[BLANK_UNTIL, c] and (marks[IS_NOISY, c] or frame < until):
+            counts[BY_NOISE if marks[IS_NOISY, c] else marks[WHY, c], c] += EVERY
+            unobserved[c] += EVERY
     clock[HORIZON] = horizon
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
 def _follow_mains(work, row, setup, mains):  # type: ignore[no-untyped-def]
     """Mix the mean of all channels with the mains' phase (lock-in amplifier)."""
-    total = np.int64(0)
+    total = i32(0)
     for c in range(work.shape[1]):
-        total += work[row, c]
+        total = _plus(total, i32(work[row, c]))
     reference = total * setup.uv / work.shape[1]
     mains[SLOW] += (reference - mains[SLOW]) * (EVERY / (0.05 * setup.rate_hz))
     share = EVERY / (0.1 * setup.rate_hz)
@@ -716,12 +802,13 @@ def _judge_template(frame, pulse, fits):  # type: ignore[no-untyped-def]
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
-def _hold(frame, row, before, marks, blanked):  # type: ignore[no-untyped-def]
+def _hold(frame, row, before, marks, blanked, unobserved):  # type: ignore[no-untyped-def]
     """Repeat the samples of the frame before on blanked channels, so that an artefact does not enter the filter."""
     for c in range(len(row)):
         if frame < marks[BLANK_UNTIL, c]:
             row[c] = before[c]
             blanked[c] += 1
+            unobserved[c] += 1
 
 
 @numba.njit  # type: ignore[untyped-decorator,unused-ignore]
@@ -756,45 +843,48 @@ def _search_tiles(frame, row, work, setup, lanes, sums, marks, clock, tiles, y, 
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def detect(  # type: ignore[no-untyped-def]
-    samples,
-    first_frame,
-    blanks,
-    setups,
-    lanes,
-    sums,
-    marks,
-    clock,
-    mains,
-    comb,
-    tiles,
-    blanked,
-    counts,
-    past,
-    work,
-    stimulation,
-    out,
-):
+def detect(samples, first_frame, blanks, state, stimulation, out):  # type: ignore[no-untyped-def]
     """Filter a block and append its spikes to `out`. Return their number.
 
-    `work` holds the samples before this block in its first rows; `blanked` the blanked frames of each channel, `counts` the
-    muted ones by cause. `stimulation` has pulses to come, the present one and the templates; with None, which compiles to a
-    function of its own, nothing is subtracted.
+    `state` has the addresses of the detector's arrays. Of these `work` holds the samples before this block, `blanked` the
+    blanked frames of each channel, `counts` the muted ones by cause, `unobserved` both. `stimulation` has pulses to come, the
+    present one and the templates; with None, which compiles to a function of its own, nothing is subtracted.
     """
-    setup = setups[0]
-    history = work.shape[0] - CHUNK
+    channels = state[CHANNELS]
+    if samples.shape[1] != channels:
+        raise ValueError("the block has another number of channels than the detector")
+    setup = carray(_pointer(state[SETUP_AT]), (1,), SETUP)[0]
+    lanes = carray(_pointer(state[LANES_AT]), (LANES, channels), np.float32)
+    sums = carray(_pointer(state[SUMS_AT]), (SUMS, channels), np.int32)
+    marks = carray(_pointer(state[MARKS_AT]), (MARKS, channels), np.int64)
+    clock = carray(_pointer(state[CLOCK_AT]), (CLOCKS,), np.int64)
+    mains = carray(_pointer(state[MAINS_AT]), (MAINS,), np.float64)
+    comb = carray(_pointer(state[COMB_AT]), (state[BINS], channels), np.float32)
+    tiles = carray(_pointer(state[TILES_AT]), ((channels + TILE - 1) // TILE,), np.int64)
+    blanked = carray(_pointer(state[BLANKED_AT]), (channels,), np.int64)
+    counts = carray(_pointer(state[COUNTS_AT]), (CAUSES, channels), np.int64)
+    unobserved = carray(_pointer(state[UNOBSERVED_AT]), (channels,), np.int64)
+    past = carray(_pointer(state[PAST_AT]), (state[OLD], channels), np.float32)
+    history = setup.long + setup.look + 1
+    work = carray(_pointer(state[WORK_AT]), (history + CHUNK, channels), np.int16)
     total, ramp, triangle, hold = sums[TOTAL], sums[RAMP], sums[TRIANGLE], sums[HOLD]
     y, threshold, gate = lanes[Y], lanes[THRESHOLD], lanes[GATE]
     power, moves, used = lanes[POWER], lanes[MOVES], lanes[USED]
+    plain = setup.mains_hz > 0.0 and not setup.reference
     turn = 1.0 / setup.rate_hz
     found = 0
     next_blank = next_pulse = 0
     for start in range(0, samples.shape[0], CHUNK):
         size = min(CHUNK, samples.shape[0] - start)
-        work[history : history + size] = samples[start : start + size]
+        filled = clock[FILLED]
+        if filled + size > len(work):
+            _copy(work, filled - history, work, 0, history)
+            filled = history
+        _copy(samples, start, work, filled, size)
+        clock[FILLED] = filled + size
         for k in range(size):
             frame = first_frame + start + k
-            row = history + k
+            row = filled + k
             if next_blank < len(blanks):
                 taken = _take_blanks(frame, next_blank, setup, sums, marks, clock, blanks)
                 if stimulation is not None and taken > next_blank:
@@ -806,21 +896,25 @@ def detect(  # type: ignore[no-untyped-def]
                     _begin_pulse(frame, pulses[next_pulse], setup, sums, marks, clock, pulse, stim)
                     next_pulse += 1
             if frame < clock[BLANK_HORIZON]:
-                _hold(frame, work[row], work[row - 1], marks, blanked)
-            _filter(work, row, setup, total, ramp, triangle, y)
-            if setup.reference:
-                _subtract_median(y, marks)
-            if stimulation is not None:
-                _, pulse, stim = stimulation
-                if frame < pulse[END] and pulse[SUBTRACTS] and frame >= pulse[HELD]:
-                    _subtract_artefact(frame, y, pulse, stim)
-            if setup.mains_hz > 0.0:
-                fresh = FOLLOWED_WINDOWS <= mains[NEAR] < FOLLOWED_WINDOWS + FRESH_WINDOWS
-                _subtract_mains(y, comb, min(int(mains[THETA] * len(comb)), len(comb) - 1), gate, fresh)
-            if stimulation is not None and frame < stimulation[1][END] and frame >= stimulation[1][HELD]:
-                _, pulse, stim = stimulation
-                _learn_artefact(frame, setup, lanes, marks, clock, pulse, stim)
-            below = _count_below(y, threshold, 0, len(y))
+                _hold(frame, work[row], work[row - 1], marks, blanked, unobserved)
+            fresh = FOLLOWED_WINDOWS <= mains[NEAR] < FOLLOWED_WINDOWS + FRESH_WINDOWS
+            wave = comb[min(int(mains[THETA] * len(comb)), len(comb) - 1)]
+            if plain and (stimulation is None or frame >= stimulation[1][END]):
+                below = _filter_and_count(work, row, setup, total, ramp, triangle, y, wave, gate, fresh, threshold)
+            else:
+                _filter(work, row, setup, total, ramp, triangle, y)
+                if setup.reference:
+                    _subtract_median(y, marks)
+                if stimulation is not None:
+                    _, pulse, stim = stimulation
+                    if frame < pulse[END] and pulse[SUBTRACTS] and frame >= pulse[HELD]:
+                        _subtract_artefact(frame, y, pulse, stim)
+                if setup.mains_hz > 0.0:
+                    _subtract_mains(y, wave, gate, fresh)
+                if stimulation is not None and frame < stimulation[1][END] and frame >= stimulation[1][HELD]:
+                    _, pulse, stim = stimulation
+                    _learn_artefact(frame, setup, lanes, marks, clock, pulse, stim)
+                below = _count_below(y, threshold, 0, len(y))
             if below > clock[ENOUGH]:
                 clock[MANY] = frame
                 if frame < clock[COMMON]:
@@ -840,10 +934,9 @@ def detect(  # type: ignore[no-untyped-def]
                 slot = (frame // EVERY) % len(past)
                 _add_power(work, row, f32(setup.uv), y, past, slot, threshold, power, moves, used, hold)
                 if frame < clock[HORIZON] or clock[NOISY_COUNT] > 0:
-                    _count_muted(frame, marks, clock, counts)
+                    _count_muted(frame, marks, clock, counts, unobserved)
                 if frame >= clock[NEXT]:
                     _end_windows(frame, setup, lanes, marks, clock, mains, comb)
             mains[THETA] += mains[HZ] * turn
             mains[THETA] -= math.floor(mains[THETA])
-        work[:history] = work[size : size + history]
     return found

@@ -7,6 +7,7 @@ of its hash. Its channel map (`device_channel_indices`) says which electrode is 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -24,8 +25,13 @@ MAX_UM = 1e6
 MAX_SIZE_UM = 10_000.0
 MAX_NAME = 40
 OTHER_UNIT = "Likely cause: another unit. Write the si_units in which its lengths are"
+ASKEW = 1e-3
+"""Sine of the largest angle between the side of a contact and an axis that counts as none."""
 UNITS_UM = {"um": 1.0, "mm": 1e3, "m": 1e6}
 """Micrometres of the units that a file of probeinterface may have."""
+
+UPRIGHT = ((1.0, 0.0), (0.0, 1.0))
+"""Directions of width and height of a contact where the file says none."""
 
 ContactShape = Literal["circle", "square", "rect"]
 
@@ -159,14 +165,24 @@ def _contacts(probe: Mapping[str, Any], number: int | None) -> Iterator[dict[str
         channels,
         pads,
         shanks,
+        probe.get("contact_plane_axes") or [UPRIGHT] * count,
     )
-    for contact, ((x, y), shape, size, channel, pad, shank) in enumerate(zip(*columns, strict=True)):
+    for contact, ((x, y), shape, size, channel, pad, shank, plane) in enumerate(zip(*columns, strict=True)):
         if int(channel) != channel:
             raise ValueError(f"contact {contact} is on channel {channel}")
         if channel < 0:
             continue
         width = 2.0 * size["radius"] if shape == "circle" else size["width"]
         height = size["height"] if shape == "rect" else width
+        (along_x, along_y), _ = plane  # the direction of the width
+        if shape != "circle" and not min(abs(along_x), abs(along_y)) < ASKEW * math.hypot(along_x, along_y):
+            raise _UnfitProbe(
+                f"has contact {contact}, a {shape}, askew: its width points along {along_x:g}, {along_y:g}",
+                "Turn the probe with probeinterface until its contacts are upright: probe.rotate(…). If they are turned each"
+                " for itself, write the electrodes in the rig file, with the nearest upright shape of the same area",
+            )
+        if abs(along_y) > abs(along_x):
+            width, height = height, width
         if not all(abs(each * scale) <= MAX_UM for each in (x, y)):
             raise _UnfitProbe(f"has contact {contact} at {x}, {y} {unit}", OTHER_UNIT)
         if not all(0.0 < each * scale <= MAX_SIZE_UM for each in (width, height)):

@@ -115,6 +115,12 @@ def test_N8_blanked_frames_give_no_spike_and_are_counted_for_any_block_sizes(
         assert [spike for spike in inside if blank.electrode in (ALL, spike[1])] == []
 
 
+def test_a_block_of_another_array_is_refused() -> None:
+    detector = SpikeDetector(4, RATE, UV)
+    with pytest.raises(ValueError, match="number of channels"):
+        detector.process(np.zeros((25, 5), np.int16), 0)
+
+
 def test_N8_blanked_frames_are_counted_by_electrode() -> None:
     detector = SpikeDetector(4, RATE, UV)
     detector.blank([Blank(ALL, 100, 150), Blank(2, 140, 200), Blank(1, 990, 1_010)])

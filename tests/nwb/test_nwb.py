@@ -58,8 +58,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
         lab.begin("one")
         lab.run(0.5)
         lease = lab.lab.lease(0, 5)
-        for _ in range(2):
-            lab.lab.ask(Request("agent", lease.id, (0, 5), PULSE, purpose="a test"))
+        for late_s in (0.0, 0.006):
+            at = lab.lab.core.next_frame + 100
+            lab.lab.ask(Request("agent", lease.id, (0, 5), PULSE, at_frame=at, not_after=at + 250, purpose="a test"))
+            lab.lab.crystal.stall(late_s)
             lab.run(0.4)
         lab.lab.crystal.stall(1.0)
         lab.run(0.5)
@@ -156,6 +158,7 @@ def test_pynwb_reads_pulses_environment_gap_and_tissue(exported: Exported) -> No
         assert np.allclose(pulses["stop_time"] - pulses["start_time"], 400e-6)
         planned = sorted({int(row["at_frame"]) for row in exported.recording.table("pulses")})
         assert np.allclose(pulses["planned_time"], [(frame - first) / 25_000 for frame in planned])
+        assert [late > planned for late, planned in zip(delivered, planned, strict=True)] == [False, True]
         assert (set(pulses["requester"]), set(pulses["purpose"])) == ({"agent"}, {"a test"})
         assert pulses["charge_nc"].tolist() == pytest.approx([0.4, 0.4])
         assert pulses["net_charge_pc"].tolist() == [0.0, 0.0]

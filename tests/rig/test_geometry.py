@@ -119,6 +119,30 @@ def test_the_area_of_an_electrode_of_a_file_is_that_of_its_shape(
         assert {(each.width_um, each.height_um) for each in places(described(tmp_path, geometry))} == {found}
 
 
+@pytest.mark.parametrize(
+    ("turned_deg", "found"), [(0, (40.0, 20.0)), (90, (20.0, 40.0)), (180, (40.0, 20.0)), (30, None)]
+)
+def test_a_contact_of_a_file_lies_as_its_plane_says(
+    tmp_path: Path, turned_deg: float, found: tuple[float, float] | None
+) -> None:
+    probe = square()
+    probe.set_contacts(probe.contact_positions, shapes="rect", shape_params={"width": 40.0, "height": 20.0})
+    probe.set_device_channel_indices([0, 1, 2, 3])
+    probe.rotate_contacts(turned_deg)
+    geometry = probe_file(tmp_path, probe)
+    if found is None:
+        with pytest.raises(RigError, match="contact 0, a rect, askew"):
+            described(tmp_path, geometry)
+    else:
+        assert {(each.width_um, each.height_um) for each in places(described(tmp_path, geometry))} == {found}
+
+
+def test_a_disc_has_no_direction(tmp_path: Path) -> None:
+    probe = square()
+    probe.rotate_contacts(30.0)
+    assert {each.width_um for each in places(described(tmp_path, probe_file(tmp_path, probe)))} == {30.0}
+
+
 def test_electrodes_that_are_not_connected_are_left_out_and_several_probes_are_shanks(tmp_path: Path) -> None:
     other = square(channels=[-1, 4, -1, 5])
     other.move([5000.0, 0.0])
