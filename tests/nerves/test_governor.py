@@ -112,6 +112,11 @@ def test_waveforms_of_several_phases_are_accepted_where_the_card_drives_them(pha
         ((Phase(100, -1.0), Phase(100, 1.0)) * 2, "waveform"),
         ((Phase(100, -1.0), Phase(60, 0.0), Phase(60, 0.0), Phase(100, 1.0)), "waveform"),
         ((Phase(20, -0.5), Phase(20, 0.5)) * 4, "waveform"),
+        ((Phase(400, -0.2), Phase(400, -0.2), Phase(360, 0.2), Phase(440, 0.2)), "pulse_duration"),
+        (
+            (Phase(100, -1.0), *(Phase(500, 0.0), Phase(20, -0.1)) * 2, Phase(500, 0.0), Phase(104, 1.0)),
+            "pulse_duration",
+        ),
         ((Phase(100, -1.0), Phase(200, 1.5), Phase(100, -1.0)), "net_charge"),
         ((Phase(200, 0.0), Phase(200, 0.0)), "waveform"),
         ((Phase(500, -3.0), Phase(500, 3.0)), "charge"),
