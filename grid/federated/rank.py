@@ -25,7 +25,7 @@ from flwr.app.message import Array
 from flwr.clientapp import ClientApp
 from safetensors.numpy import load_file, save
 
-from .files import ANSWER, GIVEN, UPDATE, write_whole
+from .files import ANSWER, GIVEN, UPDATE, read_used, write_used, write_whole
 from .node import AGAIN_S, FleetNode
 from .superlink import LOOPBACK
 
@@ -69,7 +69,7 @@ class Rank:
         if settings.rank == 0:
             self._children += self._servers(file)
         self._ended: dict[str, Any] | None = None
-        self._sent = 0
+        self._sent, self._cpu_before_s = read_used(settings.folder)
         self.app = ClientApp()
         self.app.train()(self._train)
         self.app.query()(self._query)
@@ -98,12 +98,14 @@ class Rank:
             update = load_file(self._settings.folder / ANSWER)[UPDATE]
             self._sent += update.nbytes
             content["update"] = ArrayRecord({UPDATE: Array(update)})
+        cpu_s = self._cpu_s(answer)
+        write_used(self._settings.folder, self._sent, cpu_s)
         figures = {
             "loss": float(answer["loss"]),
             "refused": str(answer["refused"]),
             "scores": json.dumps(answer["scores"]),
             "sent": self._sent,
-            "cpu_s": float(answer["cpu_s"]) + sum(os.times()[:2]),
+            "cpu_s": cpu_s,
         }
         content["figures"] = ConfigRecord(figures)
         self._reports.say(
@@ -126,9 +128,13 @@ class Rank:
             "model": answer["model"],
             "scores": answer["scores"],
             "sent": self._sent,
-            "cpu_s": float(answer["cpu_s"]),
+            "cpu_s": self._cpu_s(answer),
         }
         return Message(RecordDict({"figures": ConfigRecord({"model": str(answer["model"])})}), reply_to=message)
+
+    def _cpu_s(self, answer: dict[str, Any]) -> float:
+        """Return the processor time of this rank since the job began, also before it was started again (s)."""
+        return self._cpu_before_s + float(answer["cpu_s"]) + sum(os.times()[:2])
 
     def _servers(self, file: Path) -> list[subprocess.Popen[bytes]]:
         keys = Path(self._settings.federated["keys"])
