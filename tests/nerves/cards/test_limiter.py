@@ -199,8 +199,10 @@ def test_N1_the_longest_pulse_has_ended_before_the_next_one_may_begin() -> None:
 
 
 def test_N1_the_longest_pulses_at_the_highest_rate_are_no_reason_for_the_limiter_to_act() -> None:
+    envelope = Envelope()
+    assert envelope.pulse_us_max == HARD["pulse_us_max"] == 2 * envelope.phase_us_max + envelope.pause_us_max
     assert LIMITS.pulse_us * HARD["rate_hz"] < LIMITS.duty_us
-    made, third = limiter(), Envelope().pulse_us_max / 3
+    made, third = limiter(), envelope.pulse_us_max / 3
     for at_us in range(0, 2 * SECOND_US, round(1e6 / HARD["rate_hz"])):
         made.alive(at_us)
         assert made.admit(0, ((third, -0.02), (third, 0.0), (third, 0.02)), at_us, at_us, at_us) == ""
