@@ -33,7 +33,7 @@ from flwr.superlink.grid import HttpGrid
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from .averaging import MAX_REASON, VOID_S, Common, NodeFigures, RoundWait, figures_of, refused
+from .averaging import MAX_REASON, VOID_S, Common, NodeFigures, RoundWait, figures_of, over_budget, refused
 from .files import FIRST, UPDATE, end_with, write_whole
 from .superlink import LOOPBACK, PASSWORD_HEADER
 
@@ -291,15 +291,11 @@ class Aggregator:
         self._reports.say("checkpoint", outer=common.outer, sha256=hashlib.sha256(data).hexdigest(), scores=means)
 
     def _require_budget(self) -> None:
-        budget, left_s = self._plain["budget"], self._settings.left_s
         sent = self._sent + sum(each for each, _ in self._used.values())
         cpu_s = sum(each for _, each in self._used.values())
-        if left_s is not None and time.monotonic() - self._began > left_s:
-            raise FederationOverError("its time is over")
-        if sent > budget["bytes"]:
-            raise FederationOverError(f"its budget of bytes is used ({sent:,})")
-        if cpu_s > 3600.0 * budget["core_hours"]:
-            raise FederationOverError(f"its budget of processor time is used ({cpu_s / 3600.0:.2f} core-hours)")
+        elapsed_s = time.monotonic() - self._began
+        if reason := over_budget(self._plain["budget"], sent, cpu_s, self._settings.left_s, elapsed_s):
+            raise FederationOverError(reason)
 
 
 def _until_there(call: Any) -> Any:

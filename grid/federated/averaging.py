@@ -93,6 +93,25 @@ def refused(update: NDArray[np.floating], numbers: int, clip: float) -> str:
     return ""
 
 
+def over_budget(budget: Mapping[str, float], sent: int, cpu_s: float, left_s: float | None, elapsed_s: float) -> str:
+    """Return which bound of its budget a job has reached; empty if none.
+
+    Args:
+        budget: Of the manifest: bytes, core_hours.
+        sent: Bytes that were sent since the job began.
+        cpu_s: Processor time that was used since the job began (s).
+        left_s: Time until the latest end of the job (s), as it was when this process began; None: there is none.
+        elapsed_s: Time since then (s).
+    """
+    if left_s is not None and elapsed_s > left_s:
+        return "its time is over"
+    if sent > budget["bytes"]:
+        return f"its budget of bytes is used ({sent:,})"
+    if cpu_s > 3600.0 * budget["core_hours"]:
+        return f"its budget of processor time is used ({cpu_s / 3600.0:.2f} core-hours)"
+    return ""
+
+
 @dataclass(slots=True)
 class Common:
     """What all nodes have in common.

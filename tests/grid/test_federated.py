@@ -22,7 +22,7 @@ from grid.commands import job as commands
 from grid.commands.plan import PlanSettings, planned
 from grid.data.manifest import Sharing
 from grid.errors import GridError, GridRefused
-from grid.federated.averaging import Common, RoundWait, figures_of, refused
+from grid.federated.averaging import Common, RoundWait, figures_of, over_budget, refused
 from grid.federated.files import USED, read_used, write_used
 from grid.identity.keys import IdentityKey
 from grid.jobs import environment
@@ -146,6 +146,15 @@ def test_G4_no_answer_of_a_node_ends_the_job_of_the_others_or_lifts_its_budget(n
     with pytest.raises(ValueError, match=name):
         figures_of({key: each for key, each in FIGURES.items() if key != name})
     assert len(figures_of(FIGURES | {"refused": "no " * 1000}).refused) <= 300
+
+
+def test_G4_a_node_and_rank_0_find_the_same_bound_of_a_job_that_is_reached() -> None:
+    budget = {"bytes": 1_000, "core_hours": 0.5}
+    assert over_budget(budget, 1_000, 1_800.0, 60.0, 60.0) == ""
+    assert over_budget(budget, 0, 0.0, None, 1e9) == ""
+    assert over_budget(budget, 1_001, 0.0, None, 0.0) == "its budget of bytes is used (1,001)"
+    assert "processor time is used (0.50" in over_budget(budget, 0, 1_801.0, None, 0.0)
+    assert over_budget(budget, 0, 0.0, 60.0, 60.1) == "its time is over"
 
 
 def test_G4_what_a_rank_has_used_counts_after_it_was_started_again(tmp_path: Path) -> None:

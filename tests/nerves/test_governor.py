@@ -86,7 +86,10 @@ TRIPHASIC = (Phase(100, -1.0), Phase(200, 1.0), Phase(100, -1.0))
 STEPS = (Phase(60, -1.0), Phase(60, -0.5), Phase(40, 0.0), Phase(60, 0.75), Phase(60, 0.5), Phase(60, 0.25))
 
 
-@pytest.mark.parametrize("phases", [TRIPHASIC, STEPS])
+PAUSED = (Phase(60, -1.0), Phase(40, 0.0), Phase(60, -1.0), Phase(40, 0.0), Phase(120, 1.0))
+
+
+@pytest.mark.parametrize("phases", [TRIPHASIC, STEPS, PAUSED])
 def test_waveforms_of_several_phases_are_accepted_where_the_card_drives_them(phases: tuple[Phase, ...]) -> None:
     decision = decide(ask(phases), view(), Envelope())
     assert decision.accepted, decision.reasons
