@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 MAX_PHASES: Final = 7
-"""Phases and pauses of one pulse: with the longest of all, it has ended before the next one may begin."""
+"""Phases and pauses of one pulse."""
 MAX_REVERSALS: Final = 2
 """Changes of sign within one pulse: with three it would be two pulses that count as one."""
 DENSITY_UC_CM2: Final = {"Pt": 50.0, "PtIr": 18.0, "TiN": 70.0}
@@ -41,6 +41,9 @@ class Envelope:
     phase_us_max: float = 500.0
     pause_us_max: float = 500.0
     """Pause between the phases."""
+    pulse_us_max: float = 1500.0
+    """Whole pulse: as long as two phases with a pause. So long at most does charge stay before it is taken back, and at the
+    highest rate the limiter of the card process has no reason to act."""
     net_share: float = 0.01
     """Net charge as a share of the phase charge, or `net_pc`, whichever is larger."""
     net_pc: float = 5.0
@@ -121,6 +124,7 @@ HARD: Final = {
     "current_ua": 20.0,
     "net_share": 0.05,
     "net_pc": 20.0,
+    "pulse_us_max": 1500.0,
     "rate_hz": 200.0,
     "at_once": 16,
     "voltage_v": 2.0,

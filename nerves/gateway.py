@@ -197,7 +197,10 @@ class Gateway(pb_grpc.NervesServicer):
                 f" {MAX_LAG_BINS} bins at most, and pulses are counted for {MAX_RESPONSES_S:g} s at most",
             )
         asked = (request.electrode, frozenset(request.stimulated), seconds, self._core.next_frame)
-        found, since = await asyncio.to_thread(self._core.responses.of, *asked, (begin, end), bin_ms)
+        try:
+            found, since = await asyncio.to_thread(self._core.responses.of, *asked, (begin, end), bin_ms)
+        except ValueError as error:  # a bin that is shorter than a frame
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         baseline, (low, high) = float(found.baseline_hz[0]), found.baseline_interval_hz[0].tolist()
         known = not math.isnan(baseline)
         return pb.ResponsesReply(

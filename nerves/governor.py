@@ -271,6 +271,8 @@ def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> I
         yield Reason("polarity", f"the first phase is {first.current_ua:+g} µA; on {info.material} it must be negative")
     for phase in phases:
         yield from _phase(phase, info, envelope)
+    lasts_us = math.fsum(phase.duration_us for phase in phases)
+    yield from _over("pulse_duration", "the pulse lasts", lasts_us, envelope.pulse_us_max, "µs")
     yield from _charges(phases, active, info, envelope)
 
 

@@ -892,7 +892,7 @@ def detect(samples, first_frame, blanks, state, stimulation, out):  # type: igno
                 next_blank = taken
             if stimulation is not None:
                 pulses, pulse, stim = stimulation
-                if next_pulse < len(pulses) and pulses[next_pulse, FIRST] <= frame:
+                while next_pulse < len(pulses) and pulses[next_pulse, FIRST] <= frame:
                     _begin_pulse(frame, pulses[next_pulse], setup, sums, marks, clock, pulse, stim)
                     next_pulse += 1
             if frame < clock[BLANK_HORIZON]:

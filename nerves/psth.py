@@ -16,6 +16,9 @@ from nerves.detections import ALL, Spikes
 WINDOW_MS = (-50.0, 100.0)
 BIN_MS = 1.0
 Z95 = 1.959964
+MAX_MS = 1e9
+MAX_COUNTED = 50_000_000
+"""Pulses times bins; they need about 2 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +83,26 @@ def histogram(
         The histogram. Spikes in a stretch without detection are left out: it is not exact at its ends.
 
     Raises:
-        ValueError: The window holds no whole bin, or a bin no frame.
+        ValueError: The window holds no whole bin, or a bin no frame, or there are too many of them.
     """
     begin, end = window_ms
-    bins = int((end - begin) / bin_ms + 1e-9) if bin_ms > 0.0 else 0
-    edges = np.rint((begin + bin_ms * np.arange(bins + 1)) * 1e-3 * sample_rate_hz).astype(np.int64)
-    if bins < 1 or (np.diff(edges) < 1).any():
+    trials = np.unique(pulses)
+    most = MAX_COUNTED // max(len(trials), 1)
+    wanted = (end - begin) / bin_ms + 1e-9 if bin_ms > 0.0 and max(abs(begin), abs(end)) <= MAX_MS else 0.0
+    if not wanted <= most:
+        raise ValueError(
+            f"a window of {begin:g} to {end:g} ms in bins of {bin_ms:g} ms cannot be counted: {wanted:.3g} bins, and with"
+            f" {len(trials):,} pulses at most {most:,}; next: choose a shorter window or longer bins"
+        )
+    bins = int(wanted)
+    edges: NDArray[np.int64] = np.zeros(2, np.int64)
+    if bins > 0:
+        edges = np.rint((begin + bin_ms * np.arange(bins + 1)) * 1e-3 * sample_rate_hz).astype(np.int64)
+    if (np.diff(edges) < 1).any():
         raise ValueError(
             f"a window of {begin:g} to {end:g} ms in bins of {bin_ms:g} ms cannot be counted; likely cause: the end is before"
             f" the begin, or a bin is shorter than a frame ({1e3 / sample_rate_hz:g} ms); next: choose a longer window or bin"
         )
-    trials = np.unique(pulses)
     at = trials[:, None] + edges
     counts = np.zeros((electrodes, bins), np.int64)
     observed = np.zeros((electrodes, bins))
@@ -106,7 +118,9 @@ def histogram(
         observed[electrode] = (np.diff(edges) - np.diff(_hidden_before(at, first, last), axis=1)).sum(axis=0)
     between = np.diff(trials) < edges[-1] - edges[0]
     overlapping = int((np.append(between, False) | np.insert(between, 0, False)).sum()) if len(trials) else 0
-    return Psth(edges * 1e3 / sample_rate_hz, len(trials), overlapping, counts, observed / sample_rate_hz)
+    return Psth(
+        (edges * 1e3 / sample_rate_hz).astype(np.float64), len(trials), overlapping, counts, observed / sample_rate_hz
+    )
 
 
 def _merged(rows: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

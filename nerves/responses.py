@@ -71,7 +71,11 @@ class LatestResponses:
         known = stretches[0][0] if len(stretches) == MAX_STRETCHES else 0
         number, kept_from = self._spikes.find(max(next_frame - round(seconds * self._rate), known, 0))
         since = max(next_frame - round(seconds * self._rate), known, kept_from) - min(before, 0)
-        _, spikes, _ = self._spikes.read(number, MAX_SPIKES)
+        if len(pulses) == MAX_PULSES:  # earlier ones are not kept
+            since = max(since, pulses[0][0])
+        lost, spikes, _ = self._spikes.read(number, MAX_SPIKES)
+        if lost:  # while this thread waited
+            since = max(since, int(spikes.frames[0]) + 1 - min(before, 0))
         chosen = np.array(
             [
                 frame

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import sys
 import time
 import zipfile
@@ -34,12 +33,14 @@ from flwr.superlink.grid import HttpGrid
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from .averaging import VOID_S, Common, RoundWait, refused
+from .averaging import MAX_REASON, VOID_S, Common, NodeFigures, RoundWait, figures_of, over_budget, refused
 from .files import FIRST, UPDATE, end_with, write_whole
 from .superlink import LOOPBACK, PASSWORD_HEADER
 
 COMMON = "common.safetensors"
 POLL_S = 0.2
+MAX_HEADER = 4096
+"""Bytes of an update beside its numbers."""
 APP = """
 [project]
 name = "federated"
@@ -117,6 +118,7 @@ class Aggregator:
             if not all(np.isfinite(each).all() for each in found.values()):
                 raise ValueError("it is not finite")
             common = Common(int(found["outer"][0]), found["shared"], found["momentum"])
+            self._sent = int(found["sent"][0]) if "sent" in found else 0
             self._reports.say("resumed", outer=common.outer)
             return common
         except FileNotFoundError:
@@ -177,13 +179,13 @@ class Aggregator:
             time.sleep(POLL_S)
         began, sent = time.monotonic(), self._sent
         replies, wait = self._ask(nodes, "train", "")
-        updates, excluded = self._judged(replies)
+        updates, excluded, figures = self._judged(replies)
         if len(updates) < self._settings.min_ranks:
             self._void_s *= 2
             self._reports.say("none", outer=self._common.outer, excluded=excluded)
             return
         self._void_s = VOID_S
-        losses = [float(replies[rank]["figures"]["loss"]) for rank in updates]
+        losses = [figures[rank].loss for rank in updates]
         outer = self._plain["outer"]
         self._common.advance(updates, outer["rate"], outer["momentum"])
         sha256 = hashlib.sha256(self._common.shared.tobytes()).hexdigest()
@@ -203,7 +205,7 @@ class Aggregator:
             self._common.outer % self._plain["checkpoint_every"] == 0
             or self._common.outer == self._plain["outer_steps"]
         ):
-            self._checkpoint(replies)
+            self._checkpoint(figures)
 
     def _ask(self, nodes: list[int], what: str, reason: str) -> tuple[dict[int, RecordDict], RoundWait]:
         """Send the common weights to nodes; return the answers by rank, as soon as the round ends."""
@@ -227,35 +229,54 @@ class Aggregator:
         while not wait.over(len(found), time.monotonic() - began, errors):
             if time.monotonic() - began > self._void_s and len(found) < wait.required:
                 break
-            for reply in self._grid.pull_messages(waiting):
-                waiting.discard(reply.metadata.reply_to_message_id)
-                if reply.has_error():
+            for each in sorted(waiting):
+                try:
+                    for reply in self._grid.pull_messages([each]):
+                        waiting.discard(each)
+                        if reply.has_error():
+                            errors += 1
+                        else:
+                            found[self._ranks[reply.metadata.src_node_id]] = reply.content
+                except httpx.HTTPError:
+                    raise
+                except Exception as error:  # what a node sends may be no message at all
+                    waiting.discard(each)
                     errors += 1
-                else:
-                    found[self._ranks[reply.metadata.src_node_id]] = reply.content
+                    self._reports.say("unreadable", reason=f"{type(error).__name__}: {error}"[:MAX_REASON])
             time.sleep(POLL_S)
         return found, wait
 
-    def _judged(self, replies: dict[int, RecordDict]) -> tuple[dict[int, np.ndarray[Any, Any]], dict[str, str]]:
-        updates, excluded = {}, {}
+    def _judged(
+        self, replies: dict[int, RecordDict]
+    ) -> tuple[dict[int, np.ndarray[Any, Any]], dict[str, str], dict[int, NodeFigures]]:
+        """Return the updates that count by rank, why others do not, and what the nodes say of themselves."""
+        updates, excluded, figures = {}, {}, {}
         for rank, content in replies.items():
             try:
-                figures = content["figures"]
-                self._used[rank] = int(figures["sent"]), float(figures["cpu_s"])
-                reason = str(figures["refused"])
-                update = content["update"][UPDATE].numpy() if not reason else np.zeros(0, np.float32)
-                reason = reason or refused(update, self._common.shared.size, float(self._plain["federated"]["clip"]))
-            except (KeyError, ValueError, TypeError) as error:
-                reason = f"its answer is malformed ({error})"
+                said = figures[rank] = figures_of(content["figures"])
+                self._used[rank] = said.sent, said.cpu_s
+                reason = said.refused or self._too_long(content["update"][UPDATE])
+                if not reason:
+                    update = content["update"][UPDATE].numpy()
+                    clip = float(self._plain["federated"]["clip"])
+                    reason = refused(update, self._common.shared.size, clip)
+                if not reason:
+                    updates[rank] = update
+            except Exception as error:  # a node sends what it likes, and must not end the job of the others
+                reason = f"its answer is malformed ({type(error).__name__}: {error})"[:MAX_REASON]
             if reason:
                 excluded[str(rank)] = reason
-            else:
-                updates[rank] = update
-        return updates, excluded
+        return updates, excluded, figures
 
-    def _checkpoint(self, replies: dict[int, RecordDict]) -> None:
+    def _too_long(self, update: Array) -> str:
+        """Return why an update is not even read; empty if it is."""
+        most = self._common.shared.nbytes + MAX_HEADER
+        return f"its update has {len(update.data):,} bytes, more than {most:,}" if len(update.data) > most else ""
+
+    def _checkpoint(self, figures: dict[int, NodeFigures]) -> None:
         common = self._common
-        data = save({"outer": np.array([common.outer]), "shared": common.shared, "momentum": common.momentum})
+        about = {"outer": np.array([common.outer]), "sent": np.array([self._sent])}
+        data = save({**about, "shared": common.shared, "momentum": common.momentum})
         try:
             write_whole(self._settings.folder / COMMON, data)
         except OSError as error:
@@ -263,22 +284,18 @@ class Aggregator:
             self._reports.say("unwritten", outer=common.outer, reason=reason)
             return
         scores: dict[str, list[float]] = {}
-        for content in replies.values():
-            for name, value in json.loads(str(content["figures"]["scores"])).items():
-                scores.setdefault(name, []).append(float(value))
+        for said in figures.values():
+            for name, value in said.scores.items():
+                scores.setdefault(name, []).append(value)
         means = {name: sum(values) / len(values) for name, values in scores.items()}
         self._reports.say("checkpoint", outer=common.outer, sha256=hashlib.sha256(data).hexdigest(), scores=means)
 
     def _require_budget(self) -> None:
-        budget, left_s = self._plain["budget"], self._settings.left_s
         sent = self._sent + sum(each for each, _ in self._used.values())
         cpu_s = sum(each for _, each in self._used.values())
-        if left_s is not None and time.monotonic() - self._began > left_s:
-            raise FederationOverError("its time is over")
-        if sent > budget["bytes"]:
-            raise FederationOverError(f"its budget of bytes is used ({sent:,})")
-        if cpu_s > 3600.0 * budget["core_hours"]:
-            raise FederationOverError(f"its budget of processor time is used ({cpu_s / 3600.0:.2f} core-hours)")
+        elapsed_s = time.monotonic() - self._began
+        if reason := over_budget(self._plain["budget"], sent, cpu_s, self._settings.left_s, elapsed_s):
+            raise FederationOverError(reason)
 
 
 def _until_there(call: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import math
 import os
 import signal
 import sys
@@ -11,6 +13,8 @@ from pathlib import Path
 FIRST, GIVEN, ANSWER = "first.safetensors", "given.safetensors", "answer.safetensors"
 """The first weights; what the node gives to the trainer; what the trainer answers."""
 UPDATE = "update"
+USED = "used.json"
+"""Bytes that a rank has sent and processor time that it has used (s) since the job began."""
 
 
 PR_SET_PDEATHSIG = 1
@@ -39,3 +43,40 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+def read_used(folder: Path) -> tuple[int, float]:
+    """Return what a rank has used since the job began: bytes and processor time (s).
+
+    Args:
+        folder: Of the rank.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    path = folder / USED
+    try:
+        sent, cpu_s = json.loads(path.read_bytes())
+        if not (isinstance(sent, int) and sent >= 0 and math.isfinite(cpu_s) and cpu_s >= 0.0):
+            raise ValueError("a number that cannot be")
+        return sent, float(cpu_s)
+    except FileNotFoundError:
+        return 0, 0.0
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}), so it is not known how much of the job's budget is used. Next: remove the job"
+        ) from None
+
+
+def write_used(folder: Path, sent: int, cpu_s: float) -> None:
+    """Keep what a rank has used: after a restart the budget of the job goes on.
+
+    Args:
+        folder: Of the rank.
+        sent: Bytes that it has sent.
+        cpu_s: Processor time that it has used (s).
+
+    Raises:
+        OSError: The disk is full.
+    """
+    write_whole(folder / USED, json.dumps([sent, cpu_s]).encode())

@@ -25,7 +25,8 @@ from flwr.app.message import Array
 from flwr.clientapp import ClientApp
 from safetensors.numpy import load_file, save
 
-from .files import ANSWER, GIVEN, UPDATE, write_whole
+from .averaging import VOID_S, over_budget
+from .files import ANSWER, GIVEN, UPDATE, read_used, write_used, write_whole
 from .node import AGAIN_S, FleetNode
 from .superlink import LOOPBACK
 
@@ -69,7 +70,9 @@ class Rank:
         if settings.rank == 0:
             self._children += self._servers(file)
         self._ended: dict[str, Any] | None = None
-        self._sent = 0
+        self._began = time.monotonic()
+        self._sent, self._cpu_before_s = read_used(settings.folder)
+        self._trainer_cpu_s = 0.0
         self.app = ClientApp()
         self.app.train()(self._train)
         self.app.query()(self._query)
@@ -92,18 +95,24 @@ class Rank:
 
     def _train(self, message: Message, context: Context) -> Message:
         outer = int(message.content["config"]["outer"])
+        if reason := self._over():  # whatever rank 0 asks for
+            figures = {"loss": 0.0, "refused": reason, "scores": "{}", "sent": self._sent, "cpu_s": self._cpu_s()}
+            return Message(RecordDict({"figures": ConfigRecord(figures)}), reply_to=message)
         answer = self._trainer.ask("train", outer, message.content)
+        self._trainer_cpu_s = float(answer["cpu_s"])
         content = RecordDict()
         if not answer["refused"]:
             update = load_file(self._settings.folder / ANSWER)[UPDATE]
             self._sent += update.nbytes
             content["update"] = ArrayRecord({UPDATE: Array(update)})
+        cpu_s = self._cpu_s()
+        write_used(self._settings.folder, self._sent, cpu_s)
         figures = {
             "loss": float(answer["loss"]),
             "refused": str(answer["refused"]),
             "scores": json.dumps(answer["scores"]),
             "sent": self._sent,
-            "cpu_s": float(answer["cpu_s"]) + sum(os.times()[:2]),
+            "cpu_s": cpu_s,
         }
         content["figures"] = ConfigRecord(figures)
         self._reports.say(
@@ -120,15 +129,26 @@ class Rank:
         config = message.content["config"]
         outer = int(config["outer"])
         answer = self._trainer.ask("keep", outer, message.content)
+        self._trainer_cpu_s = float(answer["cpu_s"])
         self._ended = {
             "outer": outer,
             "reason": str(config["reason"]),
             "model": answer["model"],
             "scores": answer["scores"],
             "sent": self._sent,
-            "cpu_s": float(answer["cpu_s"]),
+            "cpu_s": self._cpu_s(),
         }
         return Message(RecordDict({"figures": ConfigRecord({"model": str(answer["model"])})}), reply_to=message)
+
+    def _cpu_s(self) -> float:
+        """Return the processor time of this rank since the job began, also before it was started again (s)."""
+        return self._cpu_before_s + self._trainer_cpu_s + sum(os.times()[:2])
+
+    def _over(self) -> str:
+        """Return which bound of the job this rank has reached by itself, and rank 0 has not heeded; empty if none."""
+        elapsed_s = time.monotonic() - self._began - VOID_S
+        budget = self._settings.manifest["budget"]
+        return over_budget(budget, self._sent, self._cpu_s(), self._settings.left_s, elapsed_s)
 
     def _servers(self, file: Path) -> list[subprocess.Popen[bytes]]:
         keys = Path(self._settings.federated["keys"])

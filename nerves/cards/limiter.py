@@ -43,6 +43,8 @@ class LimiterLimits:
     reversals: int = 2
     """Changes of sign within one pulse: with more it would be several pulses that count as one."""
     phase_us: int = 600
+    pulse_us: int = 1_700
+    """All phases of a pulse: charge that is not taken back for longer may do harm."""
     dead_man_us: int = 5_000
     """Silence of the engine after which nothing may be delivered."""
 
@@ -128,6 +130,8 @@ class StimulationLimiter:
             return f"limiter: {len(phases)} phases, or one that is no number"
         if any(not 0 < us <= limits.phase_us for us, _ in phases):
             return f"limiter: a phase must last more than 0 and at most {limits.phase_us} µs"
+        if _lasts_us(phases) > limits.pulse_us:
+            return f"limiter: the pulse lasts {_lasts_us(phases)} µs; at most {limits.pulse_us} µs"
         charges = [_charge_fc(us, ua) for us, ua in phases]
         largest = side = moved = reversals = 0
         for charge in charges:  # phases of one sign that follow each other count together, and so does what has stayed

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
 from sim.neurons.culture import Floats, NeuralCulture
 
 HALF_NC = 0.12
-"""Phase charge that brings a neuron at the electrode to its threshold."""
+"""Charge that brings a neuron at the electrode to its threshold."""
 CHARGE_POWER = 0.7
 REACH_UM = 150.0
 """Distance at which the effect of a pulse has fallen to 1/e."""
@@ -19,8 +20,10 @@ LATENCY_S = (0.005, 0.012)
 
 
 def charge_nc(phases: Sequence[tuple[float, float]]) -> float:
-    """Return the largest charge of a phase (nC); phases are (µs, µA)."""
-    return max(abs(us * ua) for us, ua in phases) / 1000.0
+    """Return the largest charge that flows to one side, over pauses too (nC); phases are (µs, µA)."""
+    moved = (us * ua for us, ua in phases if ua)
+    sides = groupby(moved, lambda charge: charge > 0.0)
+    return max((abs(sum(side)) for _, side in sides), default=0.0) / 1000.0
 
 
 class PulseEffects:

@@ -8,9 +8,11 @@ import math
 import os
 import signal
 import ssl
+import subprocess
 import sys
 import urllib.error
 import urllib.request
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,8 @@ from grid.commands import job as commands
 from grid.commands.plan import PlanSettings, planned
 from grid.data.manifest import Sharing
 from grid.errors import GridError, GridRefused
-from grid.federated.averaging import Common, RoundWait, refused
+from grid.federated.averaging import Common, RoundWait, figures_of, over_budget, refused
+from grid.federated.files import USED, read_used, write_used
 from grid.identity.keys import IdentityKey
 from grid.jobs import environment
 from grid.jobs.code import allow
@@ -120,6 +123,50 @@ def test_G4_an_update_counts_only_if_it_is_finite_of_the_right_shape_and_no_long
     assert common.outer == 2
 
 
+FIGURES = {"loss": 2.5, "refused": "", "scores": '{"held out: loss": 2.4}', "sent": 800, "cpu_s": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("cpu_s", each) for each in (math.nan, math.inf, -1.0, "much", None)),
+        *(("sent", each) for each in (math.inf, math.nan, -1, "much", 1.5)),
+        *(("loss", each) for each in (math.nan, math.inf, 1e300, "low")),
+        *(("scores", each) for each in ("{", "[1]", '{"a": NaN}', '{"a": "b"}', "3", "[" * 10_000)),
+        ("scores", json.dumps({"a" * 1000: 1.0})),
+        ("scores", json.dumps({str(number): 1.0 for number in range(1000)})),
+        ("refused", 3),
+    ],
+)
+def test_G4_no_answer_of_a_node_ends_the_job_of_the_others_or_lifts_its_budget(name: str, value: object) -> None:
+    found = figures_of(FIGURES)
+    assert (found.loss, found.scores, found.sent, found.cpu_s) == (2.5, {"held out: loss": 2.4}, 800, 1.5)
+    with pytest.raises(ValueError, match=name):
+        figures_of(FIGURES | {name: value})
+    with pytest.raises(ValueError, match=name):
+        figures_of({key: each for key, each in FIGURES.items() if key != name})
+    assert len(figures_of(FIGURES | {"refused": "no " * 1000}).refused) <= 300
+
+
+def test_G4_a_node_and_rank_0_find_the_same_bound_of_a_job_that_is_reached() -> None:
+    budget = {"bytes": 1_000, "core_hours": 0.5}
+    assert over_budget(budget, 1_000, 1_800.0, 60.0, 60.0) == ""
+    assert over_budget(budget, 0, 0.0, None, 1e9) == ""
+    assert over_budget(budget, 1_001, 0.0, None, 0.0) == "its budget of bytes is used (1,001)"
+    assert "processor time is used (0.50" in over_budget(budget, 0, 1_801.0, None, 0.0)
+    assert over_budget(budget, 0, 0.0, 60.0, 60.1) == "its time is over"
+
+
+def test_G4_what_a_rank_has_used_counts_after_it_was_started_again(tmp_path: Path) -> None:
+    assert read_used(tmp_path) == (0, 0.0)
+    write_used(tmp_path, 800, 1.5)
+    assert read_used(tmp_path) == (800, 1.5)
+    for damaged in (b"", b"[1]", b"[-1, 2.0]", b"[1, NaN]", b"{}"):
+        (tmp_path / USED).write_bytes(damaged)
+        with pytest.raises(ValueError, match=USED):
+            read_used(tmp_path)
+
+
 def test_G4_a_round_ends_after_twice_the_time_that_the_required_nodes_took_however_slow_the_machine() -> None:
     for slow in (1.0, 100.0):
         wait = RoundWait(asked=3, required=2, patience=2.0)
@@ -166,6 +213,52 @@ async def test_G4_keys_of_nodes_are_registered_at_the_hub_which_passes_them_on_a
             )
             hub.work.book.verdict(ids[1], pb.LeaseVerdict(lease=name, accepted=True, keys=other))
             assert "other keys than are registered" in hub.work.book.find(name)["reason"]
+
+
+ANSWERS = """
+import io, json, pickle
+import numpy as np
+from federated.aggregator import Aggregator
+from federated.averaging import Common
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+from flwr.app.message import Array
+
+zeros = np.zeros(4, np.float32)
+one = object.__new__(Aggregator)
+one._plain, one._common, one._used = {"federated": {"clip": 0.5}}, Common(0, zeros, zeros), {}
+said = {"loss": 1.0, "refused": "", "scores": "{}", "sent": 8, "cpu_s": 1.0}
+
+def answer(array, **more):
+    return RecordDict({"figures": ConfigRecord({**said, **more}), "update": ArrayRecord({"update": array})})
+
+def raw(data, stype="numpy.ndarray"):
+    return answer(Array("float32", (4,), stype, data))
+
+zipped, whole = io.BytesIO(), io.BytesIO()
+np.savez(zipped, zeros)
+np.save(whole, zeros)
+fine = Array(zeros + np.float32(0.1))
+replies = [
+    answer(fine), answer(fine, sent=float("inf")), answer(fine, cpu_s=float("nan")), answer(fine, loss=float("nan")),
+    answer(fine, scores="["), RecordDict({}), RecordDict({"figures": ConfigRecord(said)}), raw(b""),
+    raw(zipped.getvalue()), raw(bytes(10_000)), raw(pickle.dumps([1])), raw(whole.getvalue()[:-2]),
+    raw(whole.getvalue(), "other"), answer(Array(zeros * np.nan)), answer(Array(zeros + 1)), answer(Array(np.zeros(5))),
+    RecordDict({"figures": ConfigRecord(said), "update": ConfigRecord({"update": "none"})}),
+]
+updates, excluded, figures = one._judged(dict(enumerate(replies)))
+print(json.dumps([sorted(updates), len(excluded), len(replies), sum(each for each, _ in one._used.values()) % 8]))
+"""
+"""What nodes may send; run in Flower's environment."""
+
+
+@pytest.mark.long
+def test_G4_no_answer_that_a_node_can_send_ends_the_aggregator() -> None:
+    words = [str(flower_python()), "-B", "-c", ANSWERS]
+    done = subprocess.run(words, cwd=str(files("grid")), capture_output=True, check=False, env={})
+    assert done.returncode == 0, done.stderr.decode()
+    counted, excluded, all_of_them, rest = json.loads(done.stdout)
+    assert (counted, rest) == ([0], 0)
+    assert excluded == all_of_them - 1
 
 
 @pytest.mark.long

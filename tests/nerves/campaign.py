@@ -38,7 +38,18 @@ AGENTS = ("anna", "ben", "cleo")
 FILLED = 0.9
 REFUSALS = frozenset(
     (
-        *("request", "waveform", "polarity", "phase_duration", "grid", "current", "charge", "density", "net_charge"),
+        *(
+            "request",
+            "waveform",
+            "polarity",
+            "phase_duration",
+            "pulse_duration",
+            "grid",
+            "current",
+            "charge",
+            "density",
+            "net_charge",
+        ),
         *(
             "shannon_k",
             "impedance",
@@ -262,7 +273,7 @@ def wild(campaign: Campaign) -> None:
         waves = chance.choice(
             [
                 tuple(Phase(chance.choice(odd), chance.choice(odd)) for _ in range(chance.randint(0, 8))),
-                pulse(500.0, 40.0),
+                (Phase(500.0, -40.0), Phase(500.0, -40.0), Phase(500.0, 40.0), Phase(500.0, 40.0)),
                 pulse(100.0, 2.4),
                 STRONG,
                 FULL,

@@ -99,6 +99,7 @@ class Oracle:
             self.violations["shannon"] += 1
         if not all(env.phase_us_min <= us <= max(env.phase_us_max, env.pause_us_max) for us, _ in pulse.phases):
             self.violations["duration"] += 1
+        self._under("pulse", sum(us for us, _ in pulse.phases), env.pulse_us_max)
         self._under("review", phase_nc, pulse.review_nc)
 
     def _tissue(self, pulse: Given) -> None:

@@ -129,6 +129,16 @@ def test_long_pulses_and_more_kinds_than_there_is_memory_for_are_blanked() -> No
     assert held.count(60) == held.count(135) == 80
 
 
+def test_N8_pulses_that_are_told_late_are_blanked_each_however_short_the_block() -> None:
+    samples, _ = recording("")
+    detector = SpikeDetector(4, RATE, 0.195, detection=Detection(subtract_artefacts=True))
+    detector.process(samples[:5_990], 0)
+    detector.stimulated([StimulatedFrame(5_980 + each, ((each, LENGTH_S),), each) for each in range(3)])
+    detector.process(samples[5_990:5_991], 5_990)
+    until, _ = detector.muted_until()
+    assert (until[:3] > 5_980 + 135).all(), "each is the own channel of one: 5 ms and its length"
+
+
 def test_the_engine_subtracts_if_the_rig_says_so(tmp_path: Path) -> None:
     lab = Bench(
         tmp_path / "l.db",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nerves.bookings import Bookings, SlidingBudget
 from nerves.cards.contract import ArrayInfo, Impedance, Phase, apart
-from nerves.envelope import HARD, Envelope, shannon_k
+from nerves.envelope import HARD, Envelope, one_sided_nc, shannon_k
 from nerves.governor import GovernorView, Request, StimulationDecision, book, decide
 
 RATE = 25_000
@@ -86,7 +86,10 @@ TRIPHASIC = (Phase(100, -1.0), Phase(200, 1.0), Phase(100, -1.0))
 STEPS = (Phase(60, -1.0), Phase(60, -0.5), Phase(40, 0.0), Phase(60, 0.75), Phase(60, 0.5), Phase(60, 0.25))
 
 
-@pytest.mark.parametrize("phases", [TRIPHASIC, STEPS])
+PAUSED = (Phase(60, -1.0), Phase(40, 0.0), Phase(60, -1.0), Phase(40, 0.0), Phase(120, 1.0))
+
+
+@pytest.mark.parametrize("phases", [TRIPHASIC, STEPS, PAUSED])
 def test_waveforms_of_several_phases_are_accepted_where_the_card_drives_them(phases: tuple[Phase, ...]) -> None:
     decision = decide(ask(phases), view(), Envelope())
     assert decision.accepted, decision.reasons
@@ -106,12 +109,19 @@ def test_waveforms_of_several_phases_are_accepted_where_the_card_drives_them(pha
         ((Phase(200, -1.0),), "waveform"),
         ((Phase(200, -1.0), Phase(200, 0.0)), "waveform"),
         ((Phase(200, 0.0), Phase(200, -1.0), Phase(200, 1.0)), "waveform"),
+        ((Phase(200, -1.0), Phase(200, 1.0), Phase(200, 0.0)), "waveform"),
         ((Phase(200, -1.0), Phase(400, 1.0), Phase(200, -1.0)), "density"),
         ((Phase(200, -1.0), Phase(60, 0.0), Phase(200, -1.0), Phase(400, 1.0)), "density"),
         ((Phase(300, -1.0), Phase(20, 0.1), Phase(300, -1.0), Phase(300, 1.99), Phase(20, 0.05)), "density"),
+        ((Phase(300, -1.0), Phase(300, 1.0), Phase(60, 0.0), Phase(300, 1.0), Phase(300, -1.0)), "density"),
         ((Phase(100, -1.0), Phase(100, 1.0)) * 2, "waveform"),
         ((Phase(100, -1.0), Phase(60, 0.0), Phase(60, 0.0), Phase(100, 1.0)), "waveform"),
         ((Phase(20, -0.5), Phase(20, 0.5)) * 4, "waveform"),
+        ((Phase(400, -0.2), Phase(400, -0.2), Phase(360, 0.2), Phase(440, 0.2)), "pulse_duration"),
+        (
+            (Phase(100, -1.0), *(Phase(500, 0.0), Phase(20, -0.1)) * 2, Phase(500, 0.0), Phase(104, 1.0)),
+            "pulse_duration",
+        ),
         ((Phase(100, -1.0), Phase(200, 1.5), Phase(100, -1.0)), "net_charge"),
         ((Phase(200, 0.0), Phase(200, 0.0)), "waveform"),
         ((Phase(500, -3.0), Phase(500, 3.0)), "charge"),
@@ -138,6 +148,25 @@ def test_N1_each_bad_waveform_is_refused_with_its_reason(phases: tuple[Phase, ..
     assert limit in limits(decision)
     assert decision.limiting in limits(decision)
     assert all(reason.text for reason in decision.reasons)
+
+
+@pytest.mark.parametrize(
+    ("charges_nc", "largest_nc"),
+    [
+        ((), 0.0),
+        ((-3.0, 3.0), 3.0),
+        ((-2.0, 3.0), 3.0),
+        ((2.0, -3.0), 3.0),
+        ((-1.0, 0.0, -2.0, 3.0), 3.0),
+        ((-2.0, 2.0, 0.0, 2.0, -2.0), 4.0),
+        ((2.0, -2.0, -2.0, 2.0), 4.0),
+        ((-3.0, 1.0, -3.0), 5.0),
+        ((3.0, -1.0, 3.0), 5.0),
+        ((-2.0, 2.0, 0.0, -1.0), 2.0),
+    ],
+)
+def test_N1_charge_counts_until_it_is_taken_back(charges_nc: tuple[float, ...], largest_nc: float) -> None:
+    assert one_sided_nc(charges_nc) == largest_nc
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from nerves.detections import UNOBSERVED, Spikes
+from nerves import responses
+from nerves.detections import UNOBSERVED, Spikes, StimulatedFrame
+from nerves.detector import NO_SPIKES
+from nerves.mutes import NOTHING
 from nerves.psth import histogram
+from nerves.responses import LatestResponses
+from nerves.ring import SpikeRing
 
 RATE_HZ = 10_000.0
 
@@ -47,3 +54,28 @@ def test_a_baseline_has_the_interval_of_a_poisson_count_and_an_unobserved_one_no
     assert np.isnan(found.baseline_interval_hz[1]).all()
     with pytest.raises(ValueError, match="cannot be counted"):
         histogram(train, spikes, hidden, 2, RATE_HZ, (0.0, 10.0), 0.05)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "bin_ms"),
+    [
+        *((-math.inf, 10.0, 1.0), (0.0, math.nan, 1.0), (-1e300, 1e300, 1.0), (-1e8, 1e8, 1.0)),
+        *((0.0, 10.0, math.inf), (0.0, 10.0, math.nan), (0.0, 10.0, -1.0), (10.0, -10.0, 1.0)),
+    ],
+)
+def test_a_window_that_no_machine_can_hold_is_refused_with_the_reason(begin: float, end: float, bin_ms: float) -> None:
+    with pytest.raises(ValueError, match="cannot be counted"):
+        histogram(np.array([5]), NO_SPIKES, NOTHING, 1, RATE_HZ, (begin, end), bin_ms)
+
+
+def test_the_frame_from_which_pulses_are_counted_is_that_of_the_first_that_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(responses, "MAX_PULSES", 4)
+    latest = LatestResponses(SpikeRing(16), RATE_HZ, 10, lambda: NOTHING)
+    for number in range(6):
+        frame = 1_000 * (1 + number)
+        latest.add([StimulatedFrame(frame, ((0, 1e-3),), "one")], NOTHING, frame + 1_000)
+        found, since = latest.of(0, (), 300.0, frame + 1_000, (-10.0, 50.0), 1.0)
+        assert found.trials == min(number + 1, 4)
+        assert since == (100 if number < 3 else frame - 3_000)

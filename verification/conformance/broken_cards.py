@@ -203,6 +203,11 @@ class _CutsPhases(CardLayer):
         self.inner.stimulate(replace(pulse, phases=pulse.phases[: self.info.max_phases]))
 
 
+class _DeliversThreePhases(CardLayer):
+    def stimulate(self, pulse: Pulse) -> None:
+        self.inner.stimulate(replace(pulse, phases=pulse.phases[:3]))
+
+
 class _SwapsPhases(CardLayer):
     def stimulate(self, pulse: Pulse) -> None:
         self.inner.stimulate(replace(pulse, phases=tuple(reversed(pulse.phases))))
@@ -423,6 +428,7 @@ BROKEN = (
     BrokenCard("rounds currents and durations", "as-it-is", _RoundsCurrents),
     BrokenCard("clips currents", "as-it-is", _ClipsCurrents),
     BrokenCard("cuts off phases that it does not drive", "as-it-is", _CutsPhases),
+    BrokenCard("delivers the first three phases", "delivery", _DeliversThreePhases),
     BrokenCard("swaps the phases", "delivery", _SwapsPhases),
     BrokenCard("stimulates another electrode", "delivery", _WrongElectrode),
     BrokenCard("delivers late pulses", "late", _DeliversLate),

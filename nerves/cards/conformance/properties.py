@@ -76,6 +76,15 @@ def _pulse(bench: CardBench, number: int, at_frame: int, late: int = 0) -> Pulse
     return Pulse(number, bench.electrode, bench.phases, at_frame, at_frame + late)
 
 
+def _most_phases(bench: CardBench, info: ArrayInfo) -> tuple[Phase, ...]:
+    """Return the pulse of a bench, its last phase in so many steps that it has as many phases as the card drives."""
+    last = bench.phases[-1]
+    steps = round(last.duration_us / info.time_step_us)
+    count = min(info.max_phases - 1, steps)
+    lasting = [(steps // count + (k < steps % count)) * info.time_step_us for k in range(count)]
+    return (*bench.phases[:-1], *(Phase(us, last.current_ua) for us in lasting))
+
+
 def _reports(blocks: list[FrameBlock]) -> list[Delivery]:
     return [delivery for block in blocks for delivery in block.deliveries]
 
@@ -156,11 +165,11 @@ def gap(bench: CardBench, stage: CardStage) -> None:
 
 def delivery(bench: CardBench, stage: CardStage) -> None:
     """A pulse reaches its electrode at its frame, as it is, and the report says so in the block that has the frame."""
-    info, card = _stimulating(stage), stage.card
+    info, card, phases = _stimulating(stage), stage.card, _most_phases(bench, stage.card.info)
     _read(card, 0.01)
     at = card.now_frame() + round(bench.ahead_s * info.sample_rate_hz)
     late = _late(bench, info)
-    card.stimulate(_pulse(bench, 1, at, late))
+    card.stimulate(replace(_pulse(bench, 1, at, late), phases=phases))
     blocks = _read(card, 2 * bench.ahead_s + 2 * late / info.sample_rate_hz + 0.1)
     reports = _reports(blocks)
     expect(len(reports) == 1, f"one pulse, {len(reports)} reports")
@@ -169,7 +178,7 @@ def delivery(bench: CardBench, stage: CardStage) -> None:
     assert frame is not None  # noqa: S101  (for the type)
     expect(at <= frame <= at + late, f"a pulse for frame {at} began at {frame}")
     received = stage.received()
-    expect(received == [TruePulse(bench.electrode, frame, bench.phases)], f"it reports frame {frame}; true: {received}")
+    expect(received == [TruePulse(bench.electrode, frame, phases)], f"it reports frame {frame}; true: {received}")
     for block in blocks:
         if block.deliveries:
             expect(frame < _end(block), "it reports a pulse before its frame is read")

@@ -42,6 +42,7 @@ def admit(made: StimulationLimiter, *phases: tuple[float, float], electrode: int
         (((200.0, float("inf")), (200.0, 1.0)), "no number"),
         (((0.0, -1.0), (200.0, 1.0)), "must last"),
         (((700.0, -0.1), (700.0, 0.1)), "must last"),
+        (((500.0, -0.1), (500.0, -0.1), (500.0, 0.1), (500.0, 0.1)), "lasts 2000 µs"),
         (((100.0, -1.0), (100.0, -1.0)), "stay in the tissue"),
     ],
 )
@@ -193,11 +194,21 @@ def test_N9_no_operator_may_sign_a_session_that_the_limiter_cuts_short() -> None
 
 def test_N1_the_longest_pulse_has_ended_before_the_next_one_may_begin() -> None:
     assert (LIMITS.phases, LIMITS.reversals) == (MAX_PHASES, MAX_REVERSALS)
-    assert MAX_PHASES * LIMITS.phase_us < LIMITS.interval_us
+    assert HARD["pulse_us_max"] < LIMITS.pulse_us < LIMITS.interval_us
     assert LIMITS.interval_us < 1e6 / HARD["rate_hz"]
 
 
-def test_N9_the_a_message_to_the_card_process_holds_all_pulses_that_may_begin_together() -> None:
+def test_N1_the_longest_pulses_at_the_highest_rate_are_no_reason_for_the_limiter_to_act() -> None:
+    envelope = Envelope()
+    assert envelope.pulse_us_max == HARD["pulse_us_max"] == 2 * envelope.phase_us_max + envelope.pause_us_max
+    assert LIMITS.pulse_us * HARD["rate_hz"] < LIMITS.duty_us
+    made, third = limiter(), envelope.pulse_us_max / 3
+    for at_us in range(0, 2 * SECOND_US, round(1e6 / HARD["rate_hz"])):
+        made.alive(at_us)
+        assert made.admit(0, ((third, -0.02), (third, 0.0), (third, 0.02)), at_us, at_us, at_us) == ""
+
+
+def test_N9_a_message_to_the_card_process_holds_all_pulses_that_may_begin_together() -> None:
     long = [(499.123456789012, -20.123456789012)] * MAX_PHASES
     pulses = [(10**12, 100_000, long, 2**53, 2**53)] * int(HARD["at_once"])
     assert len(json.dumps({"pulses": pulses})) < MAX_SAID

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
 from sim.neurons.conditions import TissueConditions
+from sim.neurons.pulses import charge_nc
 from sim.neurons.twins import Twin
 
 PULSE = [(200.0, -1.0), (200.0, 1.0)]
@@ -172,3 +173,9 @@ def test_random_stimulation_reaches_other_electrodes() -> None:
             array.stimulate(2, 300 + 250 * k, PULSE)
     assert plain._twins.stimulated(2) == 2
     assert len({random._twins.stimulated(2) for _ in range(20)}) > 5
+
+
+def test_a_pulse_in_steps_does_to_the_neurons_what_its_whole_charge_does() -> None:
+    whole = charge_nc([(200.0, -1.0), (200.0, 1.0)])
+    assert charge_nc([(100.0, -1.0), (60.0, 0.0), (100.0, -1.0), (50.0, 2.0), (100.0, 1.0)]) == whole == 0.2
+    assert charge_nc([(100.0, -1.0), (200.0, 1.0), (100.0, -1.0)]) == whole
