@@ -26,7 +26,7 @@ UNKNOWN_IDLE_S = 10.0
 REQUESTS_PER_S, BURST = 100.0, 960.0
 """Requests without a valid credential that are answered, from all addresses together."""
 ADDRESS_REQUESTS_PER_S, ADDRESS_BURST = 40.0, 480.0
-"""The same from one address: a page of some 75 files that is opened five times at once, and goes on at this rate."""
+"""The same from one address: all separate files of the page five times at once, and on at this rate."""
 FAILURES_PER_S, FAILURE_BURST = 5.0, 100.0
 """Sign-ins that fail and are answered at once, from all addresses together."""
 ADDRESS_FAILURES_PER_S, ADDRESS_FAILURE_BURST = 1 / 6, 10.0

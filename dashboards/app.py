@@ -10,8 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 import dashboards.routes
@@ -33,11 +32,13 @@ from controller.tissue.record import TissueError
 from controller.upkeep.upkeep import UpkeepError
 from dashboards.access import ApiProblem, Viewer, identify
 from dashboards.auth import Auth, Unkept
+from dashboards.compression import Compressed
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.freshness import Freshness
 from dashboards.models.base import Errored
 from dashboards.passwords import PasswordRefused
+from dashboards.page_files import PageFiles
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import faults, session
@@ -130,7 +131,9 @@ def create_app(
     if mishaps is not None:
         app.include_router(faults.simulated_routes)
     app.include_router(feed_routes)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    files = PageFiles(STATIC)
+    app.mount("/static", files, name="static")
+    app.add_middleware(Compressed)
     app.add_middleware(Recorded, controller=controller)
     app.add_middleware(Freshness, controller=controller)
     app.add_middleware(RequestFilter, hosts=LOOPBACK_HOSTS | {host} | names)
@@ -139,7 +142,7 @@ def create_app(
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
         """Return the page. In the demo it signs in the user of this machine as operator."""
-        response = FileResponse(STATIC / "index.html")
+        response = files.index.answer(request.headers)
         if auth.demo and _from_here(request) and identify(request) is None:
             session.give_session(response, request, auth.demo_session())
         return response

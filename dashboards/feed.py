@@ -1,8 +1,11 @@
 """Send the changes of the state four times per second of real time to every open page.
 
-One producer makes and encodes each message once for all clients. Each client has a short queue: a slow client loses
-only its own messages, receives the whole state when it has caught up, and delays no other. Without clients no message
+One producer makes and encodes each message once for all clients of a form. Each client has a short queue: a slow client
+loses only its own messages, receives the whole state when it has caught up, and delays no other. Without clients no message
 is made. The feed accepts no commands.
+
+A client that opens `/ws` receives changed parts, of readings, actuators, volumes and links the changed entries. With
+`/ws?form=patch` it receives the changed members of every object, numbered, in a fifth of the bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic_core import to_json
 
 from controller.process.controller import Controller
-from dashboards.access import UNKNOWN, identify, unknown_caller
+from dashboards.access import UNKNOWN, ApiProblem, identify, unknown_caller
+from dashboards.feed_changes import changed, patch, without_report_times
 from dashboards.models.nerves import FiringModel
 from dashboards.models.rig import StateView
 from dashboards.models.runs import RunModel
@@ -43,16 +47,17 @@ MAX_RECEIVED = 32
 SHOWN_STEPS = 60
 MAX_CLIENTS = 64
 
-_KEYED = ("readings", "actuators", "volumes", "links")
-"""Parts of the state of which only the changed entries are sent."""
+PATCH = "patch"
+"""Form of the messages for a client that asks for it: what changed down to each number."""
 
 routes = APIRouter()
 
 
 class FeedSubscriber:
-    """One client: its queue, and whether it must receive the whole state next."""
+    """One client: the form of its messages, its queue, and whether it must receive the whole state next."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: str = "") -> None:
+        self.form = form
         self.queue: asyncio.Queue[str | None] = asyncio.Queue(QUEUE_MESSAGES)
         self.behind = True
         self.lost = 0
@@ -80,6 +85,8 @@ class Feed:
         self._hurry = asyncio.Event()
         self._closed = False
         self._sent: dict[str, Any] = {}
+        self._patched: dict[str, Any] = {}
+        """The state as the patches so far give it."""
         self._spikes_until_s = float("-inf")
         self._number = 0
 
@@ -106,9 +113,9 @@ class Feed:
             client.queue.put_nowait(None)
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[FeedSubscriber]:
+    async def listening(self, form: str = "") -> AsyncIterator[FeedSubscriber]:
         """Register a client for the duration of the block; the first one starts the producer, the last one ends it."""
-        client = FeedSubscriber()
+        client = FeedSubscriber(form)
         self._clients.add(client)
         if self._producer is None:
             self._producer = asyncio.create_task(self._produce(), name="live feed")
@@ -129,6 +136,8 @@ class Feed:
                 self._publish()
             except Exception:
                 logger.exception("the live feed could not show the state; it will try again")
+                for client in self._clients:
+                    client.behind = True
             try:
                 async with asyncio.timeout(PERIOD_S * self.pace):
                     await self._hurry.wait()
@@ -138,19 +147,32 @@ class Feed:
     def _publish(self) -> None:
         if not self._controller.started:
             return
-        now = self.message(slow=self._number % SLOW_EVERY == 0)
+        behind = {client.form for client in self._clients if client.behind}
+        slow = bool(behind) or self._number % SLOW_EVERY == 0
+        now = self.message(slow=slow)
         self._number += 1
-        change = changed(self._sent, now)
-        change["spikes"] = [spike for spike in now["spikes"] if spike[0] > self._spikes_until_s]
+        spikes = [spike for spike in now["spikes"] if spike[0] > self._spikes_until_s]
         if now["spikes"]:
             self._spikes_until_s = now["spikes"][-1][0]
-        self._sent = self._sent | now
-        change_text = _encode(change)
-        whole_text = ""
+        forms = {client.form for client in self._clients}
+        texts = {form: self._change(form, now, spikes, slow=slow) for form in forms}
+        wholes = {form: self._whole(form, now) for form in behind}
+        self._sent |= now
         for client in self._clients:
-            if client.behind and not whole_text:
-                whole_text = _encode({**self.message(slow=True), "whole": True})
-            client.offer(change_text, whole_text)
+            client.offer(texts[client.form], wholes.get(client.form, ""))
+
+    def _change(self, form: str, now: Mapping[str, Any], spikes: list[list[float]], *, slow: bool) -> str:
+        """Return the message with what changed, in a form."""
+        if form != PATCH:
+            return _encode({**changed(self._sent, now), "spikes": spikes})
+        known = now if slow else without_report_times(now, self._patched)
+        change = patch(self._patched, {name: value for name, value in known.items() if name != "spikes"})
+        self._patched |= known
+        return _encode({"n": self._number, **change, **({"spikes": spikes} if spikes else {})})
+
+    def _whole(self, form: str, now: Mapping[str, Any]) -> str:
+        """Return the message with the whole state, in a form."""
+        return _encode({**({"n": self._number} if form == PATCH else {}), **now, "whole": True})
 
     def message(self, *, slow: bool) -> dict[str, Any]:
         """Return the state that the page shows; the slow parts only in some messages."""
@@ -179,28 +201,6 @@ class Feed:
         return message
 
 
-def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the difference of `now` from `before`: whole parts, but of keyed parts only the changed entries.
-
-    A removed entry is sent as null.
-    """
-    change: dict[str, Any] = {}
-    for name, value in now.items():
-        old = before.get(name)
-        if name in _KEYED and isinstance(old, dict):
-            if entries := _changed_entries(old, value):
-                change[name] = entries
-        elif old != value or name not in before:
-            change[name] = value
-    return change
-
-
-def _changed_entries(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changed entries of a part; a removed one is None."""
-    entries = {key: entry for key, entry in now.items() if before.get(key) != entry}
-    return entries | {key: None for key in before if key not in now}
-
-
 def _encode(message: Mapping[str, Any]) -> str:
     return to_json(message, inf_nan_mode="null").decode()
 
@@ -215,11 +215,15 @@ async def live(socket: WebSocket) -> None:
     if identify(socket) is None:
         await turn_away(socket, unknown_caller(socket))
         return
+    form = socket.query_params.get("form", "")
+    if form not in ("", PATCH):
+        await turn_away(socket, _unknown_form(form))
+        return
     await socket.accept()
     if feed.clients >= MAX_CLIENTS:
         await socket.close(code=1013, reason="too many pages are open; close some")
         return
-    async with feed.listening() as client:
+    async with feed.listening(form) as client:
         sending = asyncio.create_task(_send(socket, client, feed), name="live feed to a page")
         receiving = asyncio.create_task(_receive(socket), name="live feed's far end")
         try:
@@ -228,6 +232,16 @@ async def live(socket: WebSocket) -> None:
             sending.cancel()
             receiving.cancel()
             await asyncio.gather(sending, receiving, return_exceptions=True)
+
+
+def _unknown_form(form: str) -> ApiProblem:
+    return ApiProblem(
+        422,
+        f"the live feed has no form “{form[:40]}”",
+        where="/ws?form=",
+        cause="a slip in the address, or a client of another release",
+        action=f"leave it out, or write form={PATCH}",
+    )
 
 
 async def _send(socket: WebSocket, client: FeedSubscriber, feed: Feed) -> None:

@@ -273,5 +273,5 @@ export interface LiveState extends Omit<StateView, "actuators"> {
   scores?: Scores | null;
 }
 
-/** One message of the feed: the whole state, or the parts of it that changed (an entry that is gone is null). */
-export type LiveMessage = Partial<LiveState> & { whole?: boolean; error?: unknown };
+/** One message of the feed: the whole state, or its members that changed and the paths of those that are gone. */
+export type LiveMessage = Partial<LiveState> & { n?: number; gone?: string[][]; whole?: boolean; error?: unknown };

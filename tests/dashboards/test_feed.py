@@ -10,7 +10,8 @@ from datetime import timedelta
 import pytest
 
 from dashboards.auth import SESSION_AGE, Role, Token, User
-from dashboards.feed import KNOWN_FOR_S, MAX_CLIENTS, MAX_RECEIVED, PERIOD_S, QUEUE_MESSAGES, SEND_TIME_S, changed
+from dashboards.feed import KNOWN_FOR_S, MAX_CLIENTS, MAX_RECEIVED, PERIOD_S, QUEUE_MESSAGES, SEND_TIME_S
+from dashboards.feed_changes import changed
 from tests.dashboards.world import HOST, world
 
 pytestmark = pytest.mark.virtual_time

@@ -75,11 +75,11 @@ class World:
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url=BASE, headers=headers)
 
-    def socket(self, role: Role | None = None, **headers: str) -> Socket:
-        """A WebSocket to the live feed."""
+    def socket(self, role: Role | None = None, form: str = "", **headers: str) -> Socket:
+        """A WebSocket to the live feed, in a form of its messages."""
         if role is not None:
             headers["authorization"] = f"Bearer {self.tokens[role]}"
-        return Socket(self.app, {"host": HOST} | headers)
+        return Socket(self.app, {"host": HOST} | headers, query=f"form={form}" if form else "")
 
     def changes(self) -> tuple[int, str | None, int, float]:
         """All that a request could have changed: journal (but for the count of failed sign-ins), emergency, runs, speed."""
@@ -114,7 +114,7 @@ async def world(
 class Socket:
     """The far end of a WebSocket, as ASGI messages. With `stuck` it takes nothing that is sent to it."""
 
-    def __init__(self, app: FastAPI, headers: dict[str, str], path: str = "/ws") -> None:
+    def __init__(self, app: FastAPI, headers: dict[str, str], path: str = "/ws", query: str = "") -> None:
         self._app = app
         self._scope = {
             "type": "websocket",
@@ -122,7 +122,7 @@ class Socket:
             "scheme": "ws",
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": query.encode(),
             "root_path": "",
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
             "client": ("127.0.0.1", 50_000),

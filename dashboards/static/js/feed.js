@@ -1,9 +1,7 @@
-// The live feed: keeps the whole state, merges what changed, and reconnects by itself.
+// The live feed: keeps the whole state, merges what changed, and reconnects by itself and after a missing message.
 
 /** @import { Actuator, ActuatorStatus, LiveMessage, LiveState } from "../../types/live.d.ts" */
 
-/** The parts of the state of which a message contains only the changed entries. */
-const KEYED = ["readings", "actuators", "volumes", "links"];
 const SILENCE_MS = 6000;
 const MIN_WAIT_MS = 400;
 const MAX_WAIT_MS = 8000;
@@ -33,6 +31,8 @@ export class Feed {
     /** @type {WebSocket | null} */
     this.socket = null;
     this.waitMs = MIN_WAIT_MS;
+    /** Number of the last message. */
+    this.last = 0;
     /** When the last message came (ms of the page's clock); 0 before the first. */
     this.heardAt = 0;
     setInterval(() => this.checkSilence(), 1000);
@@ -41,7 +41,7 @@ export class Feed {
 
   connect() {
     this.onLink(this.state ? "lost" : "connecting");
-    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`);
+    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws?form=patch`);
     this.socket = socket;
     socket.onmessage = (event) => this.take(JSON.parse(event.data));
     socket.onclose = (event) => {
@@ -61,12 +61,25 @@ export class Feed {
     if (message.error) return;
     this.heardAt = performance.now();
     this.waitMs = MIN_WAIT_MS;
-    if (!message.whole && !this.state) return;
-    const before = message.whole ? {} : this.state;
-    const state = /** @type {LiveState} */ (merged(/** @type {Record<string, unknown>} */ ({ ...before }), message));
+    const { n, gone, ...change } = message;
+    if (!this.follows(message)) {
+      this.socket?.close(); // a message is missing: a new connection begins with the whole state
+      return;
+    }
+    this.last = n ?? this.last;
+    const state = /** @type {LiveState} */ (patched(message.whole ? {} : this.state, change));
+    for (const path of gone ?? []) remove(state, path);
     this.state = state;
     this.onLink("live");
     this.onState(state, message);
+  }
+
+  /**
+   * Return whether a message can be merged: it is the next one, or the whole state.
+   * @param {LiveMessage} message
+   */
+  follows({ n, whole }) {
+    return Boolean(whole || (this.state && (n === undefined || n === this.last + 1)));
   }
 
   /** Reconnect when nothing comes: a connection can die without notice, and the feed always has something to send. */
@@ -81,26 +94,28 @@ export class Feed {
 }
 
 /**
- * Return the state after a message.
- * @param {Record<string, unknown>} state
- * @param {LiveMessage} message
- * @returns {unknown}
+ * Return an object with the changed members of another one, which may be objects themselves.
+ * @param {any} before
+ * @param {any} change
+ * @returns {any}
  */
-function merged(state, message) {
-  const result = { ...state };
-  for (const [name, value] of Object.entries(message)) {
-    const entries = KEYED.includes(name) && !message.whole;
-    result[name] = entries ? mergedEntries(state[name], value) : value;
-  }
+function patched(before, change) {
+  if (!isObject(before) || !isObject(change)) return change;
+  const result = { ...before };
+  for (const [name, value] of Object.entries(change)) result[name] = patched(before[name], value);
   return result;
 }
 
+/** @param {unknown} value */
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
 /**
- * Return the entries of a part after a change; an entry that is null is gone.
- * @param {any} before
- * @param {any} changes
+ * Remove a member; the objects on the way to it are new ones already, because the message names them.
+ * @param {any} state
+ * @param {string[]} path
  */
-function mergedEntries(before, changes) {
-  const entries = Object.entries({ ...before, ...changes });
-  return Object.fromEntries(entries.filter(([, value]) => value !== null));
+function remove(state, path) {
+  const [name, ...rest] = path;
+  if (rest.length) remove(state[name], rest);
+  else delete state[name];
 }
