@@ -37,8 +37,8 @@ from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.freshness import Freshness
 from dashboards.models.base import Errored
-from dashboards.passwords import PasswordRefused
 from dashboards.page_files import PageFiles
+from dashboards.passwords import PasswordRefused
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import faults, session
