@@ -29,6 +29,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -366,6 +367,10 @@ class SpikeDetector:
         states[now - marks[kernels.RAIL] < self._state_frames] = ElectrodeState.SATURATED
         states[marks[kernels.FLAT] >= kernels.DEAD_WINDOWS] = ElectrodeState.DEAD
         return states
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse copies: they would have the addresses of these arrays."""
+        raise TypeError("a spike detector cannot be copied; create another one")
 
     def restart(self, frame: int) -> None:
         """Start again at `frame` after a gap: the sums and the noise levels belong to samples before it."""

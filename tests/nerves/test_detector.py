@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.signal
@@ -115,10 +117,12 @@ def test_N8_blanked_frames_give_no_spike_and_are_counted_for_any_block_sizes(
         assert [spike for spike in inside if blank.electrode in (ALL, spike[1])] == []
 
 
-def test_a_block_of_another_array_is_refused() -> None:
+def test_a_block_of_another_array_and_a_copy_are_refused() -> None:
     detector = SpikeDetector(4, RATE, UV)
     with pytest.raises(ValueError, match="number of channels"):
         detector.process(np.zeros((25, 5), np.int16), 0)
+    with pytest.raises(TypeError, match="cannot be copied"):
+        copy.deepcopy(detector)
 
 
 def test_N8_blanked_frames_are_counted_by_electrode() -> None:
