@@ -18,6 +18,7 @@ from nerves.bookings import Bookings, SlidingBudget
 from nerves.cards.contract import ArrayInfo, Impedance, Phase, apart
 from nerves.envelope import HARD, Envelope, one_sided_nc, shannon_k
 from nerves.governor import GovernorView, Request, StimulationDecision, book, decide
+from nerves.permit import GENTLE, Permit
 
 RATE = 25_000
 INFO = ArrayInfo(
@@ -167,6 +168,13 @@ def test_N1_each_bad_waveform_is_refused_with_its_reason(phases: tuple[Phase, ..
 )
 def test_N1_charge_counts_until_it_is_taken_back(charges_nc: tuple[float, ...], largest_nc: float) -> None:
     assert one_sided_nc(charges_nc) == largest_nc
+
+
+def test_N9_a_review_limits_the_charge_of_all_phases_of_one_side_together() -> None:
+    phases = (Phase(60, -1.0), Phase(60, 1.0), Phase(60, 1.0), Phase(60, -1.0))
+    gentle = view(permit=Permit(2, GENTLE, "it is old"))
+    assert limits(decide(ask(phases), gentle, Envelope())) == {"review"}
+    assert decide(ask(phases), view(), Envelope()).accepted
 
 
 @pytest.mark.parametrize(
