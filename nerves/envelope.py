@@ -42,8 +42,8 @@ class Envelope:
     pause_us_max: float = 500.0
     """Pause between the phases."""
     pulse_us_max: float = 1500.0
-    """Whole pulse: as long as two phases with a pause. So long at most does charge stay before it is taken back, and at the
-    highest rate the limiter of the card process has no reason to act."""
+    """Whole pulse, in which charge waits until it is taken back: as two phases with a pause. At the highest rate the limiter
+    of the card process has no reason to act."""
     net_share: float = 0.01
     """Net charge as a share of the phase charge, or `net_pc`, whichever is larger."""
     net_pc: float = 5.0

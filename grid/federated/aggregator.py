@@ -40,7 +40,7 @@ from .superlink import LOOPBACK, PASSWORD_HEADER
 COMMON = "common.safetensors"
 POLL_S = 0.2
 MAX_HEADER = 4096
-"""Bytes of an update beside its numbers."""
+"""Bytes of an update in addition to its numbers."""
 APP = """
 [project]
 name = "federated"

@@ -18,6 +18,7 @@ from nerves.bookings import Bookings, SlidingBudget
 from nerves.cards.contract import ArrayInfo, Impedance, Phase, apart
 from nerves.envelope import HARD, Envelope, one_sided_nc, shannon_k
 from nerves.governor import GovernorView, Request, StimulationDecision, book, decide
+from nerves.permit import GENTLE, Permit
 
 RATE = 25_000
 INFO = ArrayInfo(
@@ -94,6 +95,7 @@ def test_waveforms_of_several_phases_are_accepted_where_the_card_drives_them(pha
     decision = decide(ask(phases), view(), Envelope())
     assert decision.accepted, decision.reasons
     assert decision.charge_nc == pytest.approx(sum(abs(phase.charge_nc) for phase in phases))
+    assert decision.length == math.ceil(sum(phase.duration_us for phase in phases) * 1e-6 * RATE)
     of_two = decide(ask(phases), view(info=replace(INFO, max_phases=2)), Envelope())
     assert [reason.limit for reason in of_two.reasons] == ["waveform"]
     assert "drives at most 2" in of_two.reasons[0].text
@@ -127,6 +129,10 @@ def test_waveforms_of_several_phases_are_accepted_where_the_card_drives_them(pha
         ((Phase(500, -3.0), Phase(500, 3.0)), "charge"),
         ((Phase(500, -1.0), Phase(500, 1.0)), "density"),
         ((Phase(60, -4.0), Phase(60, 4.0)), "current"),
+        ((Phase(60, -1.0), Phase(60, -1.0), Phase(40, 3.2)), "current"),
+        ((Phase(60, -1.0), Phase(60, -0.5), Phase(60, 0.5), Phase(520, 0.1)), "phase_duration"),
+        ((Phase(60, -1.0), Phase(60, -1.0), Phase(60, 1.0), Phase(40, 1.0)), "net_charge"),
+        ((Phase(60, -1.0), Phase(60, -1.0), Phase(60, 1.0), Phase(math.nan, 1.0)), "waveform"),
         ((Phase(10, -1.0), Phase(10, 1.0)), "phase_duration"),
         ((Phase(520, -0.1), Phase(520, 0.1)), "phase_duration"),
         ((Phase(200, -1.0), Phase(520, 0.0), Phase(200, 1.0)), "phase_duration"),
@@ -167,6 +173,13 @@ def test_N1_each_bad_waveform_is_refused_with_its_reason(phases: tuple[Phase, ..
 )
 def test_N1_charge_counts_until_it_is_taken_back(charges_nc: tuple[float, ...], largest_nc: float) -> None:
     assert one_sided_nc(charges_nc) == largest_nc
+
+
+def test_N9_a_review_limits_the_charge_of_all_phases_of_one_side_together() -> None:
+    phases = (Phase(60, -1.0), Phase(60, 1.0), Phase(60, 1.0), Phase(60, -1.0))
+    gentle = view(permit=Permit(2, GENTLE, "it is old"))
+    assert limits(decide(ask(phases), gentle, Envelope())) == {"review"}
+    assert decide(ask(phases), view(), Envelope()).accepted
 
 
 @pytest.mark.parametrize(
@@ -268,9 +281,9 @@ def test_N1_what_a_card_without_deadlines_may_begin_late_is_booked() -> None:
 
 
 def test_N2_compliance_follows_from_impedance() -> None:
-    phases = (Phase(100, -2.0), Phase(100, 2.0))
     seen = view(impedances=[Impedance(460.0, 0)] * 8)
-    assert limits(decide(ask(phases), seen, Envelope())) == {"voltage"}
+    for phases in ((Phase(100, -2.0), Phase(100, 2.0)), (Phase(60, -1.0), Phase(60, -1.0), Phase(40, 3.0))):
+        assert limits(decide(ask(phases), seen, Envelope())) == {"voltage"}
 
 
 def test_without_a_lease_or_beyond_it_nothing_is_accepted() -> None:

@@ -76,7 +76,7 @@ def _pulse(bench: CardBench, number: int, at_frame: int, late: int = 0) -> Pulse
     return Pulse(number, bench.electrode, bench.phases, at_frame, at_frame + late)
 
 
-def _most_phases(bench: CardBench, info: ArrayInfo) -> tuple[Phase, ...]:
+def _longest_pulse(bench: CardBench, info: ArrayInfo) -> tuple[Phase, ...]:
     """Return the pulse of a bench, its last phase in so many steps that it has as many phases as the card drives."""
     last = bench.phases[-1]
     steps = round(last.duration_us / info.time_step_us)
@@ -165,7 +165,7 @@ def gap(bench: CardBench, stage: CardStage) -> None:
 
 def delivery(bench: CardBench, stage: CardStage) -> None:
     """A pulse reaches its electrode at its frame, as it is, and the report says so in the block that has the frame."""
-    info, card, phases = _stimulating(stage), stage.card, _most_phases(bench, stage.card.info)
+    info, card, phases = _stimulating(stage), stage.card, _longest_pulse(bench, stage.card.info)
     _read(card, 0.01)
     at = card.now_frame() + round(bench.ahead_s * info.sample_rate_hz)
     late = _late(bench, info)

@@ -38,6 +38,8 @@ def admit(made: StimulationLimiter, *phases: tuple[float, float], electrode: int
         (((400.0, -0.5), (20.0, 0.0), (400.0, -0.5), (400.0, 1.0)), "before it is taken back"),
         (((400.0, -0.5), (20.0, 0.0), (400.0, -0.5), (600.0, 0.5), (200.0, 0.5)), "before it is taken back"),
         (((400.0, -0.5), (20.0, 0.1), (400.0, -0.5)), "before it is taken back"),
+        (((300.0, -1.0), (300.0, 1.0), (60.0, 0.0), (300.0, 1.0), (300.0, -1.0)), "before it is taken back"),
+        (((100.0, -0.7), (100.0, 0.0), (700.0, 0.1)), "must last"),
         (((200.0, -1.0), (float("nan"), 1.0)), "no number"),
         (((200.0, float("inf")), (200.0, 1.0)), "no number"),
         (((0.0, -1.0), (200.0, 1.0)), "must last"),
@@ -89,6 +91,12 @@ def test_N1_each_budget_of_a_second_ends_and_returns(limits: LimiterLimits, why:
     assert admit(made) == "" == admit(made, at_us=10_000)
     assert why in admit(made, at_us=20_000)
     assert admit(made, at_us=20_000 + SECOND_US) == ""
+
+
+def test_N1_every_phase_counts_for_the_charge_of_a_second() -> None:
+    made, phases = limiter(LimiterLimits(1_000_000, second_fc=1_000_000)), ((100.0, -1.0), (200.0, 1.0), (100.0, -1.0))
+    assert admit(made, *phases) == "" == admit(made, *phases, at_us=10_000)
+    assert "on electrode" in admit(made, *phases, at_us=20_000)
 
 
 @pytest.mark.parametrize("seed", range(5))
