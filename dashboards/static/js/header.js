@@ -89,7 +89,7 @@ export class Header {
   showZone(utc) {
     const name = zoneName(utc);
     setText(byId("date"), `${day(utc)} ${name}`);
-    for (const place of document.querySelectorAll(".zone")) setText(place, `times in ${name}`);
+    for (const place of document.querySelectorAll(".shown-zone")) setText(place, `times in ${name}`);
     const other = shownZone() === this.rig.time_zone ? "UTC" : this.rig.time_zone;
     byId("rig-clock").title =
       other === shownZone()
