@@ -1,7 +1,7 @@
 """Compress the API's longer answers for clients that take gzip.
 
 Only whole JSON answers to GET are compressed: none of them contains a secret, which the length of a compressed answer could
-give away beside text of an attacker. What is streamed, and what is compressed already, passes as it is. The work is done on
+give away next to text of an attacker. What is streamed, and what is compressed already, passes as it is. The work is done on
 the controller's loop, so the fastest level is used, and an answer that would take more than a millisecond stays as it is.
 """
 

@@ -1,5 +1,6 @@
 // The details of the chamber that is selected in the schematic.
 
+import { remember } from "./address.js";
 import { alarmsOf, feedersOf, probesIn, supplyOf, tissueText } from "./chambers.js";
 import { byId, h, redraw, setText } from "./dom.js";
 import { flow, percent, quantity, unit, volume } from "./format.js";
@@ -40,7 +41,18 @@ export class ChamberDetails {
    * @param {string | null} chamber
    */
   select(chamber) {
-    this.chamber = chamber === this.chamber ? null : chamber;
+    remember("chamber", chamber === this.chamber ? null : chamber);
+    this.show(chamber === this.chamber ? null : chamber);
+  }
+
+  /**
+   * Show a chamber if the rig has it; null closes the details.
+   * @param {string | null} name
+   */
+  show(name) {
+    const chamber = this.rig.tissue.some((each) => each.chamber === name) ? name : null;
+    if (chamber === this.chamber) return;
+    this.chamber = chamber;
     byId("chamber").hidden = !this.chamber;
     setText(byId("chamber-title"), this.chamber ?? "");
     this.onSelect(this.chamber);

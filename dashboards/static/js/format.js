@@ -151,6 +151,12 @@ export function useZone(name) {
 export const shownZone = () => zone;
 
 /**
+ * Return the short name of that zone at a time: “CEST”.
+ * @param {string} utc
+ */
+export const zoneName = (utc) => local("zone", { timeZoneName: "short" }, utc).replace(/^.*, /, "");
+
+/**
  * Return a point in time in the laboratory's time zone.
  * @param {string} name - identifies the options
  * @param {Intl.DateTimeFormatOptions} options

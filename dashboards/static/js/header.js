@@ -5,7 +5,7 @@ import { act, setShownUtc, showError } from "./api.js";
 import { organoids } from "./chambers.js";
 import { ask } from "./dialog.js";
 import { byId, h, setText } from "./dom.js";
-import { clock, day, inUtc } from "./format.js";
+import { clock, day, inUtc, shownZone, useZone, zoneName } from "./format.js";
 
 /** @import { TissueView } from "../../types/api.d.ts" */
 /** @import { LiveState, Rig } from "../../types/live.d.ts" */
@@ -20,6 +20,7 @@ const LINK_TEXTS = {
   still: "control loop stopped",
 };
 const THEME_KEY = "choroid-theme";
+const ZONE_KEY = "choroid-zone";
 
 export class Header {
   /**
@@ -50,6 +51,7 @@ export class Header {
     watchIdle();
     this.speed.onchange = () => setSpeed(Number(this.speed.value));
     byId("theme").onclick = switchTheme;
+    byId("rig-clock").onclick = () => rig.time_zone === "UTC" || switchZone();
     this.stop.onclick = stopEverything;
     byId("estop-reset").onclick = resetStop;
   }
@@ -80,11 +82,22 @@ export class Header {
     setShownUtc(this.utc);
     this.showLink();
     setText(byId("clock"), state.utc ? clock(state.utc) : "–");
-    setText(byId("date"), state.utc ? day(state.utc) : "");
-    byId("rig-clock").title = `Time of the rig in its time zone (${this.rig.time_zone}): ${inUtc(state.utc)}`;
+    if (state.utc) this.showZone(state.utc);
     this.showMode(state.speed);
     this.showSpeed(state.speed);
     this.showEmergency(state.emergency);
+  }
+
+  /** @param {string} utc */
+  showZone(utc) {
+    const name = zoneName(utc);
+    setText(byId("date"), `${day(utc)} ${name}`);
+    for (const place of document.querySelectorAll(".shown-zone")) setText(place, `times in ${name}`);
+    const other = shownZone() === this.rig.time_zone ? "UTC" : this.rig.time_zone;
+    byId("rig-clock").title =
+      other === shownZone()
+        ? "Time of the rig, in UTC"
+        : `Time of the rig in ${shownZone()} (${inUtc(utc)}); press to show times in ${other}`;
   }
 
   /** @param {number | null} speed - times real time; null for a real rig */
@@ -185,4 +198,19 @@ function switchTheme() {
   const next = document.documentElement.dataset.theme === "light" ? "dark" : "light";
   document.documentElement.dataset.theme = next;
   localStorage.setItem(THEME_KEY, next);
+}
+
+/**
+ * Show times in the zone of the laboratory, or in UTC if the user chose that.
+ * @param {string} laboratory
+ */
+export function applyZone(laboratory) {
+  useZone(localStorage.getItem(ZONE_KEY) === "UTC" ? "UTC" : laboratory);
+}
+
+/** Show times in UTC, or again in the zone of the laboratory: everything that has been drawn has the other one. */
+function switchZone() {
+  if (localStorage.getItem(ZONE_KEY) === "UTC") localStorage.removeItem(ZONE_KEY);
+  else localStorage.setItem(ZONE_KEY, "UTC");
+  location.reload();
 }

@@ -1,6 +1,7 @@
 // The page: signs in, reads the rig, then follows the live feed and passes each part of the state to its view.
 
 import { signIn } from "./account.js";
+import { follow, take } from "./address.js";
 import { AlarmList } from "./alarms/list.js";
 import { call, Failure } from "./api.js";
 import { ArrayPanel } from "./array/panel.js";
@@ -12,10 +13,9 @@ import { startDecisions } from "./decisions.js";
 import { byId } from "./dom.js";
 import { Faults } from "./faults.js";
 import { Feed } from "./feed.js";
-import { useZone } from "./format.js";
 import { showGrade } from "./grade.js";
 import { ASSAY, confirmTask, enterWork, TASK } from "./handling.js";
-import { applyTheme, Header } from "./header.js";
+import { applyTheme, applyZone, Header } from "./header.js";
 import { startImages } from "./images.js";
 import { startJournal } from "./journal.js";
 import { showLedger } from "./ledger.js";
@@ -32,9 +32,8 @@ const RETRY_MS = 1000;
 
 /** Sign in with the token of a link. It follows the #, so that no server logs it; the address bar drops it at once. */
 async function signInWithLink() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const token = take("token");
   if (!token) return;
-  history.replaceState(null, "", location.pathname);
   await call("POST", "/api/session", undefined, { token }).catch(() => null);
 }
 
@@ -103,6 +102,8 @@ class Page {
     }
     showCards(rig);
     if (rig.faults) new Faults(mayOperate);
+    follow("chamber", (name) => this.chamber.show(name));
+    follow("card", showCard);
   }
 
   /**
@@ -152,6 +153,17 @@ function showCards(rig) {
   byId("ledger").hidden = !rig.schematic.lines.some((line) => line.pump);
 }
 
+/**
+ * Show the card that the address names.
+ * @param {string | null} id
+ */
+function showCard(id) {
+  const card = [...document.querySelectorAll(".card[id]")].find((each) => each.id === id);
+  const details = card?.querySelector("details");
+  if (details) details.open = true;
+  card?.scrollIntoView();
+}
+
 /** Keep the height above the columns in `--above`: the columns fill the rest of the window. */
 function measureAbove() {
   const above = ["head", "alarm-list", "emergency", "fault-banner"].map((id) => byId(id));
@@ -167,7 +179,7 @@ async function start() {
   applyTheme();
   await signInWithLink();
   const rig = await readRig();
-  useZone(rig.time_zone);
+  applyZone(rig.time_zone);
   const { protocols } = await call("GET", "/api/protocols");
   const page = new Page(rig, protocols);
   measureAbove();

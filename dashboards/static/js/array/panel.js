@@ -1,5 +1,6 @@
 // The electrode array: a dialog with map, waveforms, leases and stimulation ledger. It asks only while it is open.
 
+import { follow, remember } from "../address.js";
 import { call } from "../api.js";
 import { byId, setText } from "../dom.js";
 import { LeaseList } from "./leases.js";
@@ -37,13 +38,17 @@ export class ArrayPanel {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.listen();
+    follow("electrode", (name) => this.show(name));
   }
 
   /** Connect the controls. */
   listen() {
-    byId("array-open").onclick = () => this.open();
+    byId("array-open").onclick = () => this.open(this.map.selected);
     byId("array-close").onclick = () => this.dialog.close();
-    this.dialog.addEventListener("close", () => clearTimeout(this.timer));
+    this.dialog.addEventListener("close", () => {
+      clearTimeout(this.timer);
+      remember("electrode", null);
+    });
     const number = byId("array-number", HTMLInputElement);
     number.max = String(this.electrodes - 1);
     number.onchange = () => {
@@ -61,9 +66,21 @@ export class ArrayPanel {
     };
   }
 
-  open() {
+  /**
+   * Show the electrode that the address names; null closes the dialog.
+   * @param {string | null} name
+   */
+  show(name) {
+    const electrode = Number(name ?? NaN);
+    if (!Number.isInteger(electrode) || electrode < 0 || electrode >= this.electrodes) this.dialog.close();
+    else if (this.dialog.open) this.map.select(electrode);
+    else this.open(electrode);
+  }
+
+  /** @param {number} electrode */
+  open(electrode) {
     this.dialog.showModal();
-    this.map.select(this.map.selected);
+    this.map.select(electrode);
     this.ledger.reload();
     this.poll();
   }
@@ -120,6 +137,7 @@ export class ArrayPanel {
 
   /** @param {number} electrode */
   select(electrode) {
+    if (this.dialog.open) remember("electrode", String(electrode));
     byId("array-number", HTMLInputElement).value = String(electrode);
     this.describe();
     this.renewWaves();

@@ -1,5 +1,6 @@
 // The trends: small charts over one period. Pointing at one of them shows the same moment in all.
 
+import { follow, remember } from "../address.js";
 import { call } from "../api.js";
 import { byId } from "../dom.js";
 import { statusOf } from "../feed.js";
@@ -11,6 +12,8 @@ import { chartsOf } from "./series.js";
 /** @import { Row } from "./axis.js" */
 /** @import { Series } from "./chart.js" */
 
+/** The period unless the address or a person chooses another (s). */
+const PERIOD_S = 3600;
 const REFRESH_MS = 6000;
 const DRAW_MS = 500;
 const MAX_POINTS = 300;
@@ -23,7 +26,7 @@ export class Trends {
   /** @param {Rig} rig */
   constructor(rig) {
     /** The length of the period (s). */
-    this.seconds = 3600;
+    this.seconds = PERIOD_S;
     /** The end of the period: UTC (s); 0 before the first state. */
     this.end = 0;
     /** @type {number | null} */
@@ -54,16 +57,31 @@ export class Trends {
     const buttons = [...byId("window").querySelectorAll("button")];
     for (const button of buttons) {
       button.onclick = () => {
-        this.seconds = Number(button.dataset.seconds);
-        for (const each of buttons) each.setAttribute("aria-pressed", String(each === button));
-        this.refresh();
+        remember("period", button.dataset.seconds ?? null);
+        this.setPeriod(buttons, button);
       };
     }
+    follow("period", (seconds) => {
+      const usual = buttons.find((each) => Number(each.dataset.seconds) === PERIOD_S);
+      const chosen = buttons.find((each) => each.dataset.seconds === seconds) ?? usual;
+      if (chosen) this.setPeriod(buttons, chosen);
+    });
     place.addEventListener("pointermove", (event) => this.point(event));
     place.addEventListener("pointerleave", () => {
       this.pointed = null;
       this.draw();
     });
+  }
+
+  /**
+   * Show the period of a button.
+   * @param {HTMLButtonElement[]} buttons
+   * @param {HTMLButtonElement} chosen
+   */
+  setPeriod(buttons, chosen) {
+    this.seconds = Number(chosen.dataset.seconds);
+    for (const each of buttons) each.setAttribute("aria-pressed", String(each === chosen));
+    this.refresh();
   }
 
   /** @param {PointerEvent} event */
