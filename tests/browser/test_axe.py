@@ -1,4 +1,4 @@
-"""axe finds nothing to mend in any view of the page, in the dark and the light theme, from a phone to a desk."""
+"""axe finds nothing to correct in any view of the page, in the dark and the light theme, from a phone to a desk."""
 
 from __future__ import annotations
 
