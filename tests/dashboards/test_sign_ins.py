@@ -11,9 +11,10 @@ from starlette.types import Receive, Scope, Send
 
 from dashboards import limits
 from dashboards.access import CONNECTION
-from dashboards.admission import ADDRESS_FAILURE_BURST, MAX_ADDRESSES, Admission
+from dashboards.admission import ADDRESS_FAILURE_BURST, Admission
 from dashboards.auth import MAX_SESSIONS, Role
 from dashboards.limits import RequestLimits
+from dashboards.rates import MAX_ADDRESSES
 from dashboards.sign_ins import KIND, MAX_PAUSE_S, MAX_SOURCES, source_of
 from tests.dashboards.test_server import serving
 from tests.dashboards.world import BASE, World, world
