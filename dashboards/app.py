@@ -144,7 +144,7 @@ def create_app(
         """Return the page. In the demo it signs in the user of this machine as operator."""
         response = files.index.answer(request.headers)
         if auth.demo and _from_here(request) and identify(request) is None:
-            session.give_session(response, request, auth.demo_session())
+            session.give_session(response, request, auth.demo_session(session.device_of(request)))
         return response
 
     @app.get("/api/openapi.json", include_in_schema=False)

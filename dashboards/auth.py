@@ -432,11 +432,11 @@ class Auth:
             logger.warning("%s", self._unkept(f"the session of {user.name} is not kept over a restart", error))
         return value
 
-    def demo_session(self) -> str:
+    def demo_session(self, device: str = "") -> str:
         """Return a session for the user who opens the demo's page on this machine. Refused outside the demo."""
         if not self.demo:
             raise CredentialsError("only the demo gives sessions away")
-        return self.open_session(User("demo", Role.OPERATOR))
+        return self.open_session(User("demo", Role.OPERATOR), device=device)
 
     def by_session(self, value: str) -> User | None:
         """Return the user of a session that has not expired."""

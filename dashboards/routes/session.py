@@ -154,10 +154,13 @@ def session_model(session: OpenSession) -> SessionModel:
     )
 
 
+def device_of(request: Request) -> str:
+    """Return what a browser says of itself, for the list of sessions."""
+    return "".join(letter for letter in request.headers.get("user-agent", "") if letter.isprintable())[:MAX_DEVICE]
+
+
 def _client(request: Request) -> dict[str, str]:
-    """Return what the list of sessions shows of the client."""
-    device = "".join(letter for letter in request.headers.get("user-agent", "") if letter.isprintable())
-    return {"device": device[:MAX_DEVICE], "source": client_source(request)}
+    return {"device": device_of(request), "source": client_source(request)}
 
 
 def _too_many() -> ApiProblem:

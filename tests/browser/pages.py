@@ -107,6 +107,7 @@ class Visit:
         *,
         size: tuple[int, int] = (1440, 900),
         scheme: str = "dark",
+        touch: bool = False,
         prepare: Callable[[Page], None] | None = None,
     ) -> None:
         width, height = size
@@ -114,6 +115,7 @@ class Visit:
             viewport={"width": width, "height": height},
             color_scheme="light" if scheme == "light" else "dark",
             reduced_motion="no-preference",
+            has_touch=touch,
         )
         self.page: Page = self._context.new_page()
         self.page.set_default_timeout(WAIT_MS)
@@ -147,10 +149,10 @@ class Visit:
 
 @contextmanager
 def visiting(
-    browser: Browser, url: str, *, size: tuple[int, int] = (1440, 900), scheme: str = "dark"
+    browser: Browser, url: str, *, size: tuple[int, int] = (1440, 900), scheme: str = "dark", touch: bool = False
 ) -> Iterator[Visit]:
-    """A visit that ends with the block."""
-    visit = Visit(browser, url, size=size, scheme=scheme)
+    """A visit that ends with the block; with `touch`, at a screen that is touched."""
+    visit = Visit(browser, url, size=size, scheme=scheme, touch=touch)
     try:
         yield visit
     finally:

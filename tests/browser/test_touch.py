@@ -41,7 +41,7 @@ def opened(page: Page) -> Page:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_control_is_as_large_as_a_finger_in_a_glove(browser: Browser, bad_day: Server, width: int) -> None:
-    with visiting(browser, bad_day.url, size=(width, WIDTHS[width])) as visit:
+    with visiting(browser, bad_day.url, size=(width, WIDTHS[width]), touch=True) as visit:
         page = opened(visit.live())
         expect(page.get_by_test_id("alarm").first).to_be_visible()
         assert page.evaluate(SMALL) == []
@@ -57,7 +57,7 @@ def test_every_control_is_as_large_as_a_finger_in_a_glove(browser: Browser, bad_
 def test_nothing_is_lost_at_twice_the_size(browser: Browser, bad_day: Server, width: int) -> None:
     """Zoom by 200 % gives a page half of the width; 320 px is the least that WCAG asks for."""
     for each in (width, max(320, width // 2)):
-        with visiting(browser, bad_day.url, size=(each, WIDTHS[width] // 2)) as visit:
+        with visiting(browser, bad_day.url, size=(each, WIDTHS[width] // 2), touch=True) as visit:
             page = opened(visit.live())
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert page.evaluate(CUT) == [], each
